@@ -1,0 +1,1 @@
+"""The agent: window, rules, findings, exporters, command line."""

@@ -1,0 +1,1 @@
+"""The life of findings: pending, firing, resolved; folded, frozen, remembered."""

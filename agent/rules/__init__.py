@@ -1,0 +1,1 @@
+"""The rules: one file per documented symptom, registered here by name."""

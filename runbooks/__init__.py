@@ -1,0 +1,1 @@
+"""The runbook pages, one per symptom, shipped as data."""
