@@ -1,1 +1,49 @@
 """The rules: one file per documented symptom, registered here by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from gpudiag.agent.rules.contract import Limits, Rule
+
+_FILES = (
+    "cpu_pressure",
+    "disk_watermark",
+    "driver_mismatch",
+    "driver_reset_required",
+    "ecc_uncorrectable",
+    "fabric_manager_down",
+    "gpu_count_low",
+    "gpu_lost",
+    "gpu_xid",
+    "host_memory_pressure",
+    "memory_slow_growth",
+    "network_link_flapping",
+    "nvlink_errors",
+    "nvml_wedged",
+    "pcie_degraded",
+    "power_brake",
+    "profiling_source_broken",
+    "row_remap_failed",
+    "row_remap_pending",
+    "thermal_throttle",
+)
+
+
+def _rules() -> dict[str, Rule]:
+    found: dict[str, Rule] = {}
+    for name in _FILES:
+        path = f"gpudiag.agent.rules.{name}"
+        if find_spec(path):
+            found[name.replace("_", "-")] = import_module(path).RULE
+    return found
+
+
+RULES: dict[str, Rule] = _rules()
+"""Every rule by its symptom's id."""
+
+
+def default_limits(rule: Rule) -> Limits:
+    """The thresholds of a rule as shipped."""
+    return {name: threshold.default for name, threshold in rule.thresholds.items()}

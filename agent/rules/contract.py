@@ -100,7 +100,7 @@ Limits = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A rule's default limit: `unit` (seconds, ratio, bytes, count, ...) and where it comes from."""
+    """A default limit: `unit` (seconds, ratio, bytes, count, ...) and where it comes from."""
 
     default: float
     unit: str

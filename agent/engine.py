@@ -1,0 +1,66 @@
+"""Samples and events in, changed findings out: the same code live and in replay."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from gpudiag.agent.findings.book import Book
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.rules.contract import Limits, Rule, Unknown, Verdict
+from gpudiag.agent.window import Window
+from gpudiag.probes import Event, Sample
+
+log = logging.getLogger(__name__)
+
+
+def window_for(rules: Mapping[str, Rule], **options: float) -> Window:
+    """A window that keeps the history these rules read."""
+    reads = {metric for rule in rules.values() for metric in rule.reads}
+    trends = {metric for rule in rules.values() for metric in rule.trends}
+    return Window(reads | trends, trends=trends, **options)
+
+
+class Engine:
+    """Runs the rules over the window and keeps the book of findings. One thread drives it."""
+
+    def __init__(
+        self, rules: Mapping[str, Rule], limits: Mapping[str, Limits], window: Window, book: Book
+    ) -> None:
+        """`limits` holds the thresholds in force for every rule of `rules`."""
+        self.window = window
+        self.book = book
+        self._rules = rules
+        self._limits = limits
+        self._by_source = _subscriptions(rules)
+        self._failed: set[str] = set()
+
+    def ingest(self, samples: Iterable[Sample], events: Iterable[Event] = ()) -> frozenset[str]:
+        """Take one batch; gives the symptoms whose rules want to run at once for its events."""
+        events = list(events)
+        self.window.add(samples, events)
+        wanted: frozenset[str] = frozenset()
+        for source in {event.source.partition(":")[0] for event in events}:
+            wanted |= self._by_source.get(source, frozenset())
+        return wanted
+
+    def evaluate(self, now: float, only: Iterable[str] | None = None) -> list[Finding]:
+        """Run all rules, or `only` some, as of `now`; gives the findings that changed."""
+        self.window.now = now
+        symptoms = self._rules if only is None else only
+        return self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})
+
+    def _run(self, symptom: str) -> list[Verdict]:
+        try:
+            return list(self._rules[symptom].check(self.window, self._limits[symptom]))
+        except Exception:
+            # A rule's mistake must cost its own verdict only, and be seen, once.
+            if symptom not in self._failed:
+                self._failed.add(symptom)
+                log.exception("rule %s failed; it says 'cannot tell' until mended", symptom)
+            return [Unknown((), (f"rule {symptom} failed, see the agent's log",))]
+
+
+def _subscriptions(rules: Mapping[str, Rule]) -> dict[str, frozenset[str]]:
+    sources = {source for rule in rules.values() for source in rule.events}
+    return {s: frozenset(name for name, rule in rules.items() if s in rule.events) for s in sources}

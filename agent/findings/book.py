@@ -1,0 +1,196 @@
+"""The life of findings: pending, firing, resolved, with hold, freeze and folding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.findings.folding import fold
+from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, Subject, Unknown, Verdict
+from gpudiag.probes.catalog import Severity, symptoms
+
+AGREEING = 3
+"""Evaluations in a row that must name another cause before a firing finding changes its own."""
+
+PENDING_GRACE = 60.0
+"""Seconds a pending finding may go unmentioned before it is dropped."""
+
+RECENT_SECONDS = 24 * 3600.0
+
+Outcomes = Mapping[str, Sequence[Verdict]]
+"""What each rule that ran said, by symptom; a rule that did not run is not among the keys."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    finding: Finding
+    pending_since: float
+    seen_at: float
+    healthy_since: float | None = None
+    other_cause: str = ""
+    agreed: int = 0
+
+
+class Book:
+    """All findings that are pending, firing or lately resolved. Not thread-safe: one writer."""
+
+    def __init__(self, rules: Mapping[str, Rule], firing: Iterable[Finding] = ()) -> None:
+        """`firing` are findings carried over from before a restart: known, not raised again."""
+        self._rules = rules
+        self._entries: dict[tuple[str, Subject], _Entry] = {}
+        self._resolved: list[Finding] = []
+        self._unknown: dict[str, list[Unknown]] = {}
+        for finding in firing:
+            entry = _Entry(finding, finding.since, finding.raised_at or finding.since)
+            self._entries[finding.symptom, finding.subject] = entry
+
+    def findings(self) -> list[Finding]:
+        """Pending and firing findings, then those resolved in the last 24 h."""
+        return [entry.finding for entry in self._entries.values()] + self._resolved
+
+    def unknown(self) -> dict[str, list[Unknown]]:
+        """What could not be told at the last evaluation, by symptom."""
+        return {symptom: said for symptom, said in self._unknown.items() if said}
+
+    def update(self, now: float, outcomes: Outcomes) -> list[Finding]:
+        """Take one evaluation's outcomes; gives the findings that changed, not mere new evidence."""
+        before = {key: entry.finding for key, entry in self._entries.items()}
+        resolved: list[Finding] = []
+        for symptom, verdicts in outcomes.items():
+            self._unknown[symptom] = [v for v in verdicts if isinstance(v, Unknown)]
+            self._take(now, symptom, verdicts, resolved)
+        self._fold()
+        self._remember(now, resolved)
+        changed = [
+            entry.finding
+            for key, entry in self._entries.items()
+            if entry.finding.state != "pending" and _differs(before.get(key), entry.finding)
+        ]
+        return changed + resolved
+
+    def _take(
+        self, now: float, symptom: str, verdicts: Sequence[Verdict], resolved: list[Finding]
+    ) -> None:
+        rule = self._rules[symptom]
+        judged: set[Subject] = set()
+        for verdict in verdicts:
+            key = (symptom, verdict.subject)
+            if isinstance(verdict, Diagnosis):
+                judged.add(verdict.subject)
+                self._diagnosed(now, symptom, verdict, rule)
+            elif isinstance(verdict, Healthy):
+                judged.add(verdict.subject)
+                self._healthy(now, key, rule, resolved)
+        for key in [k for k in self._entries if k[0] == symptom and k[1] not in judged]:
+            self._freeze(now, key)
+
+    def _diagnosed(self, now: float, symptom: str, said: Diagnosis, rule: Rule) -> None:
+        entry = self._entries.get((symptom, said.subject))
+        if entry is None:
+            entry = _Entry(_opened(now, symptom, said), pending_since=now, seen_at=now)
+            self._entries[symptom, said.subject] = entry
+        entry.seen_at, entry.healthy_since = now, None
+        entry.finding = _refreshed(entry, said)
+        if entry.finding.state == "pending" and now - entry.pending_since >= rule.hold:
+            entry.finding = msgspec.structs.replace(entry.finding, state="firing", raised_at=now)
+
+    def _healthy(
+        self, now: float, key: tuple[str, Subject], rule: Rule, resolved: list[Finding]
+    ) -> None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        if entry.finding.state == "pending":
+            del self._entries[key]
+            return
+        entry.seen_at = now
+        entry.finding = msgspec.structs.replace(entry.finding, stale_since=None)
+        if entry.healthy_since is None:
+            entry.healthy_since = now
+        if now - entry.healthy_since >= rule.clear:
+            del self._entries[key]
+            resolved.append(_closed(entry.finding, now, "cleared"))
+
+    def _freeze(self, now: float, key: tuple[str, Subject]) -> None:
+        entry = self._entries[key]
+        if entry.finding.state == "pending":
+            if now - entry.seen_at > PENDING_GRACE:
+                del self._entries[key]
+            return
+        # Silence is not health: the time without data counts neither for nor against it.
+        entry.healthy_since = None
+        if entry.finding.stale_since is None:
+            entry.finding = msgspec.structs.replace(entry.finding, stale_since=now)
+
+    def _fold(self) -> None:
+        firing = [e.finding for e in self._entries.values() if e.finding.state == "firing"]
+        for finding, explainer in fold(firing):
+            if finding.explained_by != explainer:
+                entry = self._entries[finding.symptom, finding.subject]
+                entry.finding = msgspec.structs.replace(finding, explained_by=explainer)
+
+    def _remember(self, now: float, resolved: list[Finding]) -> None:
+        self._resolved += resolved
+        while self._resolved and now - (self._resolved[0].resolved_at or now) > RECENT_SECONDS:
+            self._resolved.pop(0)
+
+
+def _opened(now: float, symptom: str, said: Diagnosis) -> Finding:
+    return Finding(
+        symptom=symptom,
+        subject=said.subject,
+        cause=said.cause,
+        confidence=said.confidence,
+        severity=_severity(symptom, said),
+        state="pending",
+        since=said.since if said.since is not None else now,
+        summary=said.summary,
+    )
+
+
+def _refreshed(entry: _Entry, said: Diagnosis) -> Finding:
+    """The finding after one more evaluation: new evidence, and a new cause once it is agreed."""
+    finding = entry.finding
+    if said.cause != finding.cause and finding.state == "firing":
+        entry.agreed = entry.agreed + 1 if said.cause == entry.other_cause else 1
+        entry.other_cause = said.cause
+        if entry.agreed < AGREEING:
+            return msgspec.structs.replace(finding, stale_since=None)
+    entry.agreed, entry.other_cause = 0, ""
+    return msgspec.structs.replace(
+        finding,
+        cause=said.cause,
+        confidence=said.confidence,
+        severity=_severity(finding.symptom, said),
+        since=min(finding.since, said.since) if said.since is not None else finding.since,
+        summary=said.summary,
+        evidence=said.evidence,
+        rivals=said.rivals,
+        missing=said.missing,
+        actions=said.actions,
+        stale_since=None,
+    )
+
+
+def _severity(symptom: str, said: Diagnosis) -> Severity:
+    return said.severity or symptoms()[symptom].severity
+
+
+def _closed(finding: Finding, now: float, reason: str) -> Finding:
+    return msgspec.structs.replace(
+        finding, state="resolved", resolved_at=now, reason=reason, explained_by=""
+    )
+
+
+def _differs(before: Finding | None, after: Finding) -> bool:
+    if before is None:
+        return True
+    return (before.state, before.cause, before.severity, before.explained_by) != (
+        after.state,
+        after.cause,
+        after.severity,
+        after.explained_by,
+    ) or (before.stale_since is None) != (after.stale_since is None)
