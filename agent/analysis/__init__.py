@@ -1,0 +1,1 @@
+"""Pure calculations that rules share: no clock, no I/O, no state."""
