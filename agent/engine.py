@@ -50,6 +50,11 @@ class Engine:
         symptoms = self._rules if only is None else only
         return self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})
 
+    def rebase(self, seconds: float) -> None:
+        """The clock jumped by `seconds`: move what is remembered along with it."""
+        self.window.rebase(seconds)
+        self.book.rebase(seconds)
+
     def _run(self, symptom: str) -> list[Verdict]:
         try:
             return list(self._rules[symptom].check(self.window, self._limits[symptom]))

@@ -56,7 +56,7 @@ class Book:
         return {symptom: said for symptom, said in self._unknown.items() if said}
 
     def update(self, now: float, outcomes: Outcomes) -> list[Finding]:
-        """Take one evaluation's outcomes; gives the findings that changed, not mere new evidence."""
+        """Take one evaluation's outcomes; gives the findings that changed in more than evidence."""
         before = {key: entry.finding for key, entry in self._entries.items()}
         resolved: list[Finding] = []
         for symptom, verdicts in outcomes.items():
@@ -70,6 +70,14 @@ class Book:
             if entry.finding.state != "pending" and _differs(before.get(key), entry.finding)
         ]
         return changed + resolved
+
+    def rebase(self, seconds: float) -> None:
+        """The clock jumped: shift the running timers, not the moments already told to people."""
+        for entry in self._entries.values():
+            entry.pending_since += seconds
+            entry.seen_at += seconds
+            if entry.healthy_since is not None:
+                entry.healthy_since += seconds
 
     def _take(
         self, now: float, symptom: str, verdicts: Sequence[Verdict], resolved: list[Finding]

@@ -1,0 +1,131 @@
+"""The one thread that owns the window and the findings: takes batches in, evaluates, saves."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from gpudiag.agent.clock import Clock
+from gpudiag.agent.engine import Engine
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.findings.store import Store
+from gpudiag.agent.scheduler import Batch
+from gpudiag.agent.window import Window
+from gpudiag.probes import Event, Sample
+
+log = logging.getLogger(__name__)
+
+EVALUATE_SECONDS = 5.0
+
+
+class Observer(Protocol):
+    """Whoever wants to see what passes: the black box."""
+
+    def observe(self, samples: Sequence[Sample], events: Sequence[Event]) -> None: ...
+
+    def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None: ...
+
+
+class Writer:
+    """Drains the queue into the engine and evaluates every 5 s, at once where an event asks for it.
+
+    Readers on other threads hold `lock` while they look at the window or the book.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        batches: queue.Queue[Batch],
+        clock: Clock,
+        *,
+        about_self: Callable[[float], Iterable[Sample]],
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.lock = threading.Lock()
+        self.generation = 0
+        self._engine = engine
+        self._store = store
+        self._batches = batches
+        self._clock = clock
+        self._about_self = about_self
+        self._observers = observers
+        self._stopping = threading.Event()
+        self._replacement: Engine | None = None
+        self._due = clock.monotonic()
+        self.thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine at work; read its window and book under `lock`."""
+        return self._engine
+
+    def replace(self, engine: Engine) -> None:
+        """Go on with another engine (a reloaded configuration) from the next evaluation on."""
+        self._replacement = engine
+
+    def stop(self) -> None:
+        """Ask for the end; `thread.join` waits for the last save."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.turn(max(0.0, min(self._due - self._clock.monotonic(), 0.5)))
+        self._store.save((), self._clock.now())
+
+    def turn(self, wait: float) -> None:
+        """Take one batch, waiting at most `wait` seconds for it, and evaluate where that is due."""
+        wanted: frozenset[str] = frozenset()
+        try:
+            samples, events = (
+                self._batches.get(timeout=wait) if wait else self._batches.get_nowait()
+            )
+        except queue.Empty:
+            pass
+        else:
+            wanted = self._take(samples, events)
+        if self._clock.monotonic() >= self._due:
+            self._due = max(self._due + EVALUATE_SECONDS, self._clock.monotonic())
+            self._evaluate(None)
+        elif wanted:
+            self._evaluate(wanted)
+
+    def _take(self, samples: list[Sample], events: list[Event]) -> frozenset[str]:
+        jump = self._clock.jump()
+        with self.lock:
+            if jump:
+                self._rebase(jump, events)
+            wanted = self._engine.ingest(samples, events)
+            self.generation += 1
+        for observer in self._observers:
+            observer.observe(samples, events)
+        return wanted
+
+    def _rebase(self, jump: float, events: list[Event]) -> None:
+        log.warning("the clock jumped by %+.0f s: the history is moved along", jump)
+        self._engine.rebase(jump)
+        line = f"the clock jumped by {jump:+.0f} s"
+        events.append(Event(self._clock.now(), "agent", line, "clock_jump"))
+
+    def _evaluate(self, only: frozenset[str] | None) -> None:
+        now = self._clock.now()
+        with self.lock:
+            if only is None:
+                self._engine.ingest(self._about_self(now))
+            changed = self._engine.evaluate(now, only)
+            self._engine = self._replacement or self._engine
+            self._replacement = None
+            self.generation += 1
+        self._store.save(changed, now)
+        for finding in changed:
+            _announce(finding)
+        for observer in self._observers:
+            observer.on_findings(now, changed, self._engine.window)
+
+
+def _announce(finding: Finding) -> None:
+    level = logging.WARNING if finding.state == "firing" else logging.INFO
+    log.log(level, "%s %s: %s", finding.state, finding.id, finding.summary)

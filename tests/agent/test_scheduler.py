@@ -1,0 +1,108 @@
+import math
+import threading
+import time
+
+import pytest
+
+from gpudiag.agent.clock import Clock
+from gpudiag.agent.scheduler import Scheduler
+from gpudiag.probes import Event, Sample, labels
+from gpudiag.probes.errors import Unavailable
+
+METRIC = "gpudiag_host_load1"
+
+
+class FakeProbe:
+    def __init__(self, *answers, cadence=0.02):
+        self.name, self.metrics, self.cadence = "fake", frozenset({METRIC}), cadence
+        self.answers = list(answers)
+        self.closed = False
+
+    def read(self):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return answer() if callable(answer) else answer
+
+    def close(self):
+        self.closed = True
+
+
+def raising(error):
+    def read():
+        raise error
+
+    return read
+
+
+@pytest.fixture
+def run():
+    schedulers = []
+
+    def start(probe):
+        scheduler = Scheduler([probe], Clock())
+        schedulers.append(scheduler)
+        scheduler.start()
+        return scheduler
+
+    yield start
+    for scheduler in schedulers:
+        scheduler.stop()
+
+
+def values(batch, metric):
+    return [s.value for s in batch[0] if s.metric == metric]
+
+
+GOOD = [Sample(METRIC, (), 1.0, 2.5), Event(1.0, "kmsg", "line")]
+
+
+def test_samples_and_events_arrive_apart_with_the_probes_own_success(run):
+    samples, events = run(FakeProbe(GOOD)).batches.get(timeout=5)
+    assert Sample(METRIC, (), 1.0, 2.5) in samples
+    assert [e.line for e in events] == ["line"]
+    assert values((samples, events), "gpudiag_probe_success") == [1.0]
+
+
+def test_a_failing_read_marks_its_series_stale_and_says_why(run):
+    scheduler = run(FakeProbe(GOOD, raising(OSError("boom"))))
+    scheduler.batches.get(timeout=5)
+    failed = scheduler.batches.get(timeout=5)
+    assert math.isnan(values(failed, METRIC)[0])
+    assert values(failed, "gpudiag_probe_success") == [0.0]
+    assert scheduler.statuses()[0].detail == "OSError: boom"
+
+
+def test_an_absent_source_is_not_a_failure(run):
+    scheduler = run(FakeProbe(raising(Unavailable("no InfiniBand here"))))
+    assert scheduler.batches.get(timeout=5) == ([], [])
+    (status,) = scheduler.statuses()
+    assert (status.available, status.ok, status.detail) == (False, True, "no InfiniBand here")
+
+
+def test_a_read_that_does_not_return_is_seen_and_holds_nobody(run, monkeypatch):
+    monkeypatch.setattr("gpudiag.agent.scheduler.LATE_SECONDS", 0.05)
+    release = threading.Event()
+    scheduler = run(FakeProbe(lambda: release.wait(5) and ()))
+    time.sleep(0.3)
+    (status,) = scheduler.statuses()
+    assert not status.ok
+    assert "has not returned" in status.detail
+    release.set()
+
+
+def test_a_writer_that_lags_costs_counted_samples_not_memory(run, monkeypatch):
+    monkeypatch.setattr("gpudiag.agent.scheduler.QUEUE_BATCHES", 2)
+    scheduler = run(FakeProbe(GOOD, cadence=0.001))
+    time.sleep(0.2)
+    assert scheduler.batches.qsize() == 2
+    assert scheduler.dropped > 0
+
+
+def test_stop_closes_the_probe(run):
+    probe = FakeProbe(GOOD)
+    scheduler = run(probe)
+    scheduler.stop()
+    assert probe.closed
+
+
+def test_labels_are_sorted_pairs():
+    assert labels(uuid="u", gpu="0") == (("gpu", "0"), ("uuid", "u"))
