@@ -1,0 +1,1 @@
+"""What was seen on a node, kept: incident files for people, recordings for machines."""
