@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gpudiag.probes import MAX_LINE
@@ -40,6 +41,7 @@ _PCI = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def normalise_pci(text: str) -> str:
     """The bus id as sysfs writes it (`0000:b3:00.0`), from NVML's or the driver's form; "" if none.
 
@@ -62,7 +64,12 @@ _PREFIX = re.compile(
 
 def strip_prefix(line: str) -> str:
     """The kernel's text without the prefix that dmesg, syslog, journald or /dev/kmsg put."""
-    line = " ".join(line.strip().splitlines())
+    line = line.strip()
+    if "\n" in line:
+        line = " ".join(line.splitlines())
+    # /dev/kmsg itself adds no prefix, and the driver's lines are those that come in floods.
+    if line.startswith("NVRM: "):
+        return line
     found = _PREFIX.match(line)
     return line[found.end() :] if found else line
 
@@ -162,7 +169,8 @@ def _reader(kind: Kind, pattern: str) -> Reader:
     return read
 
 
-# A flood must cost little: the needle is looked for before any expression runs.
+# A flood must cost little: a broken GPU repeats the same few texts, which the cache of `parse`
+# answers, and for the rest the needle is looked for before any expression runs.
 _READERS: tuple[tuple[str, Reader], ...] = (
     ("SXid (", _sxid),
     ("Xid (", _xid),
@@ -172,6 +180,7 @@ _READERS: tuple[tuple[str, Reader], ...] = (
 )
 
 
+@lru_cache(maxsize=512)
 def parse(line: str) -> KernelFact | None:
     """The fact in one kernel line, None where it is nothing that gpudiag knows. Never raises."""
     text = ""
