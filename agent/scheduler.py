@@ -24,14 +24,18 @@ Batch = tuple[list[Sample], list[Event]]
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """How one probe fares: `detail` says why it is not available or what went wrong."""
+    """How one probe fares.
+
+    `available` is False where its source is not on this machine, which is no failure; `detail`
+    says why in either case. `last_success` is epoch seconds or None, `duration` seconds.
+    """
 
     name: str
-    available: bool = True
     ok: bool = True
     detail: str = ""
-    last_success: float = 0.0
+    last_success: float | None = None
     duration: float = 0.0
+    available: bool = True
 
 
 class Scheduler:
@@ -136,11 +140,9 @@ class _Worker:
             Sample("gpudiag_probe_success", self._label, now, float(status.ok)),
             Sample("gpudiag_probe_duration_seconds", self._label, now, status.duration),
         ]
-        if status.last_success:
-            at = status.last_success
-            told.append(
-                Sample("gpudiag_probe_last_success_timestamp_seconds", self._label, now, at)
-            )
+        if status.last_success is not None:
+            name = "gpudiag_probe_last_success_timestamp_seconds"
+            told.append(Sample(name, self._label, now, status.last_success))
         return told
 
 

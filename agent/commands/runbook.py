@@ -1,0 +1,30 @@
+"""`gpudiag runbook`: a symptom's page, in the terminal."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.markdown import Markdown
+
+from gpudiag.agent import pages
+from gpudiag.probes import catalog
+
+
+@click.command()
+@click.argument("symptom", required=False)
+@click.option("--plain", is_flag=True, help="Markdown as it is written, for pipes.")
+def command(symptom: str | None, plain: bool) -> None:
+    """Show the runbook of SYMPTOM, or its section for one cause: SYMPTOM#CAUSE.
+
+    Without SYMPTOM, list the pages there are. Example: gpudiag runbook gpu-xid#xid-79
+    """
+    if symptom is None:
+        for name in pages.names():
+            click.echo(f"{name:28}{catalog.symptoms()[name].title}")
+        return
+    name, _, cause = symptom.partition("#")
+    text = pages.section(name, cause) if cause else pages.page(name)
+    if plain:
+        click.echo(text)
+    else:
+        Console().print(Markdown(text))

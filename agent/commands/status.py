@@ -1,0 +1,61 @@
+"""`gpudiag status`: what the running agent knows, in one screen."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import click
+from rich.console import Console
+
+from gpudiag.agent.commands import severity
+from gpudiag.probes.errors import GpudiagError
+
+DEFAULT_URL = "http://127.0.0.1:9440"
+_SECONDS = 10.0
+
+
+@click.command()
+@click.option("--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address.")
+@click.option("--json", "as_json", is_flag=True, help="One finding a line, as the API gives it.")
+@click.option("--fail-on", type=severity.CHOICE, default="warning", show_default=True)
+@click.pass_context
+def command(ctx: click.Context, url: str, as_json: bool, fail_on: str) -> None:
+    """Show the findings, probes and blind spots of the running agent.
+
+    Example: gpudiag status --json | jq -r .summary
+    """
+    findings = _get(url, "/api/v1/findings")["findings"]
+    if as_json:
+        for finding in findings:
+            click.echo(json.dumps(finding))
+    else:
+        _show(findings, _get(url, "/api/v1/probes")["probes"])
+    ctx.exit(severity.exit_code(findings, fail_on))
+
+
+def _get(url: str, path: str) -> Any:
+    if not url.startswith(("http://", "https://")):
+        raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
+    try:
+        with urlopen(url.rstrip("/") + path, timeout=_SECONDS) as answer:  # noqa: S310
+            return json.load(answer)
+    except (URLError, TimeoutError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise GpudiagError(
+            f"no agent answers at {url} ({reason}): start one with `gpudiag agent`, or name it with --agent"
+        ) from error
+
+
+def _show(findings: list[dict[str, Any]], probes: list[dict[str, Any]]) -> None:
+    console = Console(highlight=False)
+    firing = [f for f in findings if f["state"] == "firing" and not f["explained_by"]]
+    if not firing:
+        console.print("Nothing known is wrong.")
+    for finding in sorted(firing, key=severity.worst_first):
+        severity.show(console, finding)
+    for probe in probes:
+        if not (probe["ok"] and probe["available"]):
+            console.print(f"blind: {probe['name']}: {probe['detail']}", markup=False, style="dim")

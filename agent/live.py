@@ -1,0 +1,70 @@
+"""The running agent as exporters may see it: read under the writer's lock, from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from gpudiag.agent.clock import Clock
+from gpudiag.agent.exporters.view import AgentInfo, Missing, Reading
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.scheduler import ProbeStatus
+from gpudiag.agent.window.table import Floats
+from gpudiag.agent.writer import Writer
+from gpudiag.probes import Labels
+
+
+class LiveView:
+    """A `View` of the writer and the probes' statuses."""
+
+    def __init__(
+        self,
+        info: AgentInfo,
+        writer: Writer,
+        clock: Clock,
+        statuses: Callable[[], Sequence[ProbeStatus]],
+    ) -> None:
+        self.info = info
+        self._writer = writer
+        self._clock = clock
+        self._statuses = statuses
+
+    def now(self) -> float:
+        """Epoch seconds, on the agent's clock."""
+        return self._clock.now()
+
+    def generation(self) -> int:
+        """Grows with each batch and each evaluation."""
+        return self._writer.generation
+
+    def samples(self) -> Iterable[Reading]:
+        """Every fresh series; staleness is judged as of now, not as of the last evaluation."""
+        with self._writer.lock:
+            self._writer.engine.window.now = self._clock.now()
+            return list(self._writer.engine.window.fresh())
+
+    def history(self, metric: str, seconds: float, labels: Labels) -> tuple[Floats, Floats]:
+        """Times and values of one series in the last `seconds`; empty where none are kept."""
+        with self._writer.lock:
+            for series in self._writer.engine.window.series(metric, seconds, **dict(labels)):
+                return series.times.copy(), series.values.copy()
+        return np.empty(0), np.empty(0)
+
+    def findings(self) -> list[Finding]:
+        """Pending, firing and recently resolved ones."""
+        with self._writer.lock:
+            return self._writer.engine.book.findings()
+
+    def unknown(self) -> list[Missing]:
+        """What cannot be told at the moment, by symptom."""
+        with self._writer.lock:
+            told = self._writer.engine.book.unknown()
+        return [
+            (symptom, tuple(dict.fromkeys(m for unknown in said for m in unknown.missing)))
+            for symptom, said in told.items()
+        ]
+
+    def probes(self) -> list[ProbeStatus]:
+        """The probes as they stand."""
+        return list(self._statuses())

@@ -1,0 +1,33 @@
+"""The runbook pages as text: whole, or the section of one cause."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from gpudiag.probes.errors import UsageError
+
+_FOLDER = files("gpudiag.runbooks")
+
+
+def names() -> list[str]:
+    """The symptoms that have a page, sorted."""
+    return sorted(p.name[:-3] for p in _FOLDER.iterdir() if p.name.endswith(".md"))
+
+
+def page(symptom: str) -> str:
+    """The page of a symptom, Markdown; raises `UsageError` where there is none."""
+    if symptom not in names():
+        raise UsageError(f"no runbook {symptom!r}; `gpudiag runbook` lists those there are")
+    return _FOLDER.joinpath(f"{symptom}.md").read_text("utf-8")
+
+
+def section(symptom: str, cause: str) -> str:
+    """The section of one cause, from its heading to the next of the same or a higher level."""
+    lines = page(symptom).splitlines()
+    headings = [(n, line) for n, line in enumerate(lines) if line.startswith("#")]
+    for at, line in headings:
+        level, _, title = line.partition(" ")
+        if title == cause:
+            ends = (n for n, other in headings if n > at and len(other.split(" ")[0]) <= len(level))
+            return "\n".join(lines[at : next(ends, len(lines))])
+    raise UsageError(f"the runbook {symptom!r} has no section {cause!r}: leave out the #CAUSE")
