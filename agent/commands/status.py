@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import click
 from rich.console import Console
 
-from gpudiag.agent.commands import severity
+from gpudiag.agent.commands import output
 from gpudiag.probes.errors import GpudiagError
 
 DEFAULT_URL = "http://127.0.0.1:9440"
@@ -20,7 +20,7 @@ _SECONDS = 10.0
 @click.command()
 @click.option("--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address.")
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, as the API gives it.")
-@click.option("--fail-on", type=severity.CHOICE, default="warning", show_default=True)
+@output.fail_on
 @click.pass_context
 def command(ctx: click.Context, url: str, as_json: bool, fail_on: str) -> None:
     """Show the findings, probes and blind spots of the running agent.
@@ -33,7 +33,7 @@ def command(ctx: click.Context, url: str, as_json: bool, fail_on: str) -> None:
             click.echo(json.dumps(finding))
     else:
         _show(findings, _get(url, "/api/v1/probes")["probes"])
-    ctx.exit(severity.exit_code(findings, fail_on))
+    ctx.exit(output.exit_code(findings, fail_on))
 
 
 def _get(url: str, path: str) -> Any:
@@ -54,8 +54,8 @@ def _show(findings: list[dict[str, Any]], probes: list[dict[str, Any]]) -> None:
     firing = [f for f in findings if f["state"] == "firing" and not f["explained_by"]]
     if not firing:
         console.print("Nothing known is wrong.")
-    for finding in sorted(firing, key=severity.worst_first):
-        severity.show(console, finding)
+    for finding in sorted(firing, key=output.worst_first):
+        output.show(console, finding)
     for probe in probes:
         if not (probe["ok"] and probe["available"]):
             console.print(f"blind: {probe['name']}: {probe['detail']}", markup=False, style="dim")
