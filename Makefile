@@ -1,0 +1,41 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := tests/incidents/demo.yaml
+
+.PHONY: help demo test test-long lint bench pictures clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/agent: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[agent]'
+	@touch $@
+
+$(VENV)/dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/agent  ## the agent on a replayed incident, page on http://127.0.0.1:9440
+	$(BIN)/gpudiag agent --replay $(DEMO) --speed 20 --listen 127.0.0.1:9440
+
+lint: $(VENV)/dev  ## style, types and import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## all checks, small counts
+	$(BIN)/pytest -n 2 -m 'not long'
+
+test-long: lint  ## the full counts: fuzz, soak
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
+	$(BIN)/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
+	$(BIN)/python benchmarks/run.py
+
+clean:  ## remove what these targets made
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,62 @@
+"""The documented configuration shows every key, with its default."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from gpudiag.agent import config
+
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "gpudiag.yaml"
+
+
+def schema_keys(struct, path=""):
+    for field in msgspec.structs.fields(struct):
+        yield f"{path}{field.name}"
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from schema_keys(field.type, f"{path}{field.name}.")
+
+
+def plain():
+    return yaml.safe_load(EXAMPLE.read_text())
+
+
+def test_it_is_accepted_and_says_the_defaults():
+    read = config.load(EXAMPLE)
+    defaults = msgspec.structs.replace(read, probes={}, rules={})
+    assert defaults == config.Config()
+
+
+@pytest.mark.parametrize("key", schema_keys(config.Config))
+def test_every_key_is_in_it(key):
+    node = plain()
+    for part in key.split("."):
+        assert part in node
+        node = node[part]
+
+
+@pytest.mark.parametrize(
+    ("section", "struct"), [("probes", config.ProbeSettings), ("rules", config.RuleSettings)]
+)
+def test_the_examples_of_maps_show_every_key(section, struct):
+    (entry,) = plain()[section].values()
+    assert entry.keys() == {f.name for f in msgspec.structs.fields(struct)}
+
+
+def test_every_key_has_a_comment_above_it():
+    lines = EXAMPLE.read_text().splitlines()
+    bare = {
+        "node:",
+        "actions:",
+        "exporters:",
+        "otlp:",
+        "http:",
+        "recording:",
+        "log:",
+        "clear: null",
+    }
+    bare |= {"nvml:", "thermal-throttle:"}
+    for above, line in zip(lines, lines[1:], strict=False):
+        if line and not line.lstrip().startswith("#") and line.strip() not in bare:
+            assert above.lstrip().startswith("#"), line
