@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from gpudiag.probes.errors import UsageError
 
 Record = TypeVar("Record")
 Key = TypeVar("Key", int, str)
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 
 def read(name: str) -> dict[str, Any]:
@@ -21,7 +23,7 @@ def read(name: str) -> dict[str, Any]:
 
 def build(cls: type[Record], row: Mapping[str, Any]) -> Record:
     """The record of one table row. Raises `UsageError` on an unknown key, word or type."""
-    hints = _hints(cls)
+    hints = _hints(cast(Hashable, cls))
     if unknown := row.keys() - hints.keys():
         raise UsageError(f"{cls.__name__}: unknown keys {sorted(unknown)}, use {sorted(hints)}")
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
@@ -56,10 +58,11 @@ def ranges(text: str) -> tuple[int, ...]:
     """The numbers of `1-3, 7`. Raises `UsageError` when it is not such a list."""
     numbers: list[int] = []
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if not (first.isdecimal() and (last or first).isdecimal()):
+        found = _RANGE.fullmatch(part.strip())
+        if not found:
             raise UsageError(f"{text!r} is not a list of numbers and ranges such as '1-3, 7'")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        first, last = int(found[1]), int(found[2] or found[1])
+        numbers.extend(range(first, last + 1))
     return tuple(numbers)
 
 
@@ -75,5 +78,5 @@ def _check(where: str, hint: Any, value: Any) -> None:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Hashable) -> dict[str, Any]:
     return get_type_hints(cls)

@@ -75,7 +75,7 @@ class Xid:
 
     `consequence_of` are codes whose presence explains this one; `linked_154` is the driver
     branch from which XID 154 carries the verdict (0 = never). `action` "decode" means that the
-    line itself decides (`xid.decode_nvlink5`, `xid.decode_nvlink4`).
+    line itself decides (`nvlink.decode_nvlink5`, `nvlink.decode_nvlink4`).
     """
 
     code: int
