@@ -99,10 +99,13 @@ def _metric(row: dict[str, Any]) -> Metric:
         raise UsageError(f"metrics.toml: {metric.name}: _total is the ending of counters alone")
     if metric.unit and not base.endswith(f"_{metric.unit}"):
         raise UsageError(f"metrics.toml: {metric.name} does not end in its unit {metric.unit}")
-    if metric.otel:
-        return metric
-    bare = base.removesuffix(f"_{metric.unit}") if metric.unit else base
-    return replace(metric, otel="gpudiag." + bare.removeprefix("gpudiag_").replace("_", ".", 1))
+    return metric if metric.otel else replace(metric, otel=_otel_name(base, metric.unit))
+
+
+def _otel_name(base: str, unit: str) -> str:
+    """`gpudiag_gpu_power_limit` in watts is `gpudiag.gpu.power_limit`: OTel keeps units apart."""
+    bare = base.removesuffix(f"_{unit}") if unit else base
+    return bare.replace("_", ".", 2)
 
 
 def _with_xid_causes(symptom: Symptom) -> Symptom:

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from gpudiag.probes.errors import UsageError
@@ -18,7 +18,7 @@ _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 def read(name: str) -> dict[str, Any]:
     """The parsed catalogue file `name` of this package."""
-    return tomllib.loads(files("gpudiag.probes.catalog").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
 def build(cls: type[Record], row: Mapping[str, Any]) -> Record:
