@@ -50,9 +50,8 @@ def root() -> None:
 def main() -> None:
     """Entry point of `gpudiag`."""
     try:
-        root.main(standalone_mode=False)
-    except click.exceptions.Exit as end:
-        sys.exit(end.exit_code)
+        # Outside its standalone mode click gives the code of `ctx.exit` back instead of exiting.
+        sys.exit(root.main(standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
