@@ -1,164 +1,152 @@
-"""One metric's recent history: a column per series on times that the series share."""
+"""One metric: the newest reading of each of its series, and their history where it is kept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import numpy as np
-import numpy.typing as npt
-
+from gpudiag.agent.window.grid import Grid
+from gpudiag.agent.window.minutes import Minutes
 from gpudiag.probes import Labels, Sample
-
-Floats = npt.NDArray[np.float64]
 
 LATE_SECONDS = 60.0
 STALE_SECONDS = 15.0
 STALE_SPACINGS = 5.0
-_FIRST_ROWS = 64
+FORGET_SECONDS = 48 * 3600.0
+FORGET_UNKEPT_SECONDS = 600.0
+MAX_ENDED = 2000
+
+RAW_BLOCK_SECONDS = 300.0
+RAW_HELD_SECONDS = 900.0
+
+
+class Head:
+    """A series as it stands: its newest reading, and after what silence it is stale."""
+
+    __slots__ = ("column", "gap", "labels", "limit", "named", "time", "value")
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self.named = dict(labels)
+        self.time = -math.inf
+        self.value = math.nan
+        self.gap = math.inf
+        self.limit = STALE_SECONDS
+        self.column = -1
+
+    def fresh(self, now: float) -> bool:
+        """Whether the series still speaks: no stale marker, and not silent for too long."""
+        # A stale marker is NaN, which alone is unequal to itself.
+        return self.value == self.value and now - self.time <= self.limit
+
+    def space(self, gap: float) -> None:
+        """Learn the spacing; one long gap is an outage, only the second in a row is a habit."""
+        spacing = min(gap, self.gap)
+        self.gap = gap
+        self.limit = max(STALE_SECONDS, STALE_SPACINGS * spacing)
 
 
 class Table:
-    """Samples of one metric, rows by time and columns by label set, for the last `keep` seconds.
+    """The series of one metric. Values are held as read; queries bridge counter resets."""
 
-    A counter is stored continued over its resets, so that any two rows differ by the true
-    increase; `latest` keeps the value as it was read.
-    """
-
-    def __init__(self, metric: str, *, counter: bool, keep: float) -> None:
+    def __init__(self, metric: str, *, counter: bool, raw_seconds: float, trend: bool) -> None:
+        """`raw_seconds` 0 keeps no history; `trend` adds one-minute aggregates."""
         self.metric = metric
         self.counter = counter
-        self.keep = keep
-        self.keys: list[Labels] = []
-        self.index: dict[Labels, int] = {}
-        self.latest: list[float] = []
-        self.latest_time: list[float] = []
-        self.spacing: list[float] = []
+        self.heads: dict[Labels, Head] = {}
+        self.version = 0
+        """Changes with each batch: what was answered before may not hold any more."""
+        self.generation = 0
+        """Changes when series come or go."""
         self.dropped = 0
-        self._carried: list[float] = []
-        self._real: list[float] = []
-        self._rows = 0
-        self._times: Floats = np.empty(_FIRST_ROWS)
-        self._values: Floats = np.full((_FIRST_ROWS, 1), np.nan)
-        self._newest = -math.inf
+        self.raw: Grid | None = None
+        self.minutes = Minutes() if trend and raw_seconds else None
+        if raw_seconds:
+            held = min(RAW_HELD_SECONDS, raw_seconds)
+            self.raw = Grid(block=RAW_BLOCK_SECONDS, saved_span=held, span=raw_seconds)
 
-    @property
-    def times(self) -> Floats:
-        """Row times, ascending, shape (rows,)."""
-        return self._times[: self._rows]
+    def add(self, samples: Iterable[Sample], now: float, offset: float = 0.0) -> None:
+        """Take samples; `offset` is taken off their times.
 
-    @property
-    def values(self) -> Floats:
-        """Values, shape (rows, series); NaN where a series has none at that time."""
-        return self._values[: self._rows, : len(self.keys)]
-
-    def add(self, samples: Iterable[Sample]) -> None:
-        """Take samples: a late one is inserted, a later one counted in `dropped`, the last wins."""
-        for _, labels, time, value in samples:
-            column = self.index.get(labels)
-            if column is None:
-                column = self._column(labels)
-            before = self.latest_time[column]
-            if time >= before:
-                stored = self._advance(column, before, time, value)
-            elif before - time <= LATE_SECONDS:
-                stored = self._late_value(column, value)
-            else:
+        One up to 60 s older than the newest of its series is inserted, an older one counted in
+        `dropped`; of two at the same time the last stays.
+        """
+        self.version += 1
+        raw, row, row_time = self.raw, -1, math.nan
+        for _, labels, stamp, value in samples:
+            head = self.heads.get(labels) or self.open(labels)
+            time = stamp - offset
+            newest = head.time
+            if time > newest:
+                gap = time - newest
+                if gap != head.gap:
+                    head.space(gap)
+                head.time = time
+                head.value = value
+            elif time == newest:
+                head.value = value
+            elif not self._late(head, time, value, now):
                 self.dropped += 1
                 continue
-            if self.keep > 0.0:
-                self._values[self._row(time), column] = stored
+            if raw is None:
+                continue
+            if time != row_time:
+                row, row_time = self._row(raw, time, now), time
+            if head.column < 0:
+                head.column = raw.column(labels)
+            if row >= 0:
+                raw.cells[row, head.column] = value
 
-    def _advance(self, column: int, before: float, time: float, value: float) -> float:
-        self.latest[column] = value
-        if value == value:
-            if self.counter and value < self._real[column]:
-                self._carried[column] += self._real[column]
-            self._real[column] = value
-        if time > before:
-            self.latest_time[column] = time
-            if before > -math.inf:
-                self.spacing[column] = time - before
-        return value + self._carried[column] if self.counter else value
+    def _row(self, raw: Grid, time: float, now: float) -> int:
+        if self.minutes is not None and time < self.minutes.closed:
+            self.minutes.reopen(time)
+        return raw.row(time, now)
 
-    def _late_value(self, column: int, value: float) -> float:
-        if not self.counter:
-            return value
-        carried = self._carried[column]
-        # A late reading above the newest one was taken before the counter's last reset.
-        return value + carried if value <= self._real[column] else value
+    def _late(self, head: Head, time: float, value: float, now: float) -> bool:
+        if head.time - time <= LATE_SECONDS:
+            return True
+        if head.time - now <= LATE_SECONDS:
+            return False
+        # What looks late stands against a reading from the future: that one had a wrong clock.
+        head.time, head.value, head.gap = time, value, math.inf
+        if self.raw is not None:
+            self.raw.cut_after(now + LATE_SECONDS)
+        return True
 
-    def _column(self, labels: Labels) -> int:
-        column = len(self.keys)
-        self.keys.append(labels)
-        self.index[labels] = column
-        self.latest.append(math.nan)
-        self.latest_time.append(-math.inf)
-        self.spacing.append(0.0)
-        self._carried.append(0.0)
-        self._real.append(-math.inf)
-        if column >= self._values.shape[1]:
-            wide = np.full((self._values.shape[0], max(2 * column, 4)), np.nan)
-            wide[:, :column] = self._values
-            self._values = wide
-        return column
+    def open(self, labels: Labels) -> Head:
+        """The head of a series, made when it is new."""
+        head = self.heads.get(labels)
+        if head is None:
+            head = self.heads[labels] = Head(labels)
+            self.generation += 1
+        if self.raw is not None:
+            head.column = self.raw.column(labels)
+        return head
 
-    def _row(self, time: float) -> int:
-        if time > self._newest:
-            return self._append(time)
-        row = int(np.searchsorted(self.times, time))
-        if row < self._rows and self._times[row] == time:
-            return row
-        return self._insert(row, time)
+    def finish(self, now: float) -> None:
+        """Aggregate the minutes that have ended."""
+        if self.minutes is not None and self.raw is not None:
+            self.minutes.close(self.raw, now)
 
-    def _append(self, time: float) -> int:
-        if self._rows == len(self._times):
-            self._make_room(time)
-        row = self._rows
-        self._times[row] = time
-        self._values[row] = np.nan
-        self._rows += 1
-        self._newest = time
-        return row
-
-    def _insert(self, row: int, time: float) -> int:
-        if self._rows == len(self._times):
-            self._make_room(self._newest)
-            row = int(np.searchsorted(self.times, time))
-        self._times[row + 1 : self._rows + 1] = self._times[row : self._rows]
-        self._values[row + 1 : self._rows + 1] = self._values[row : self._rows]
-        self._times[row] = time
-        self._values[row] = np.nan
-        self._rows += 1
-        return row
-
-    def _make_room(self, now: float) -> None:
-        first = int(np.searchsorted(self.times, now - self.keep))
-        kept = self._rows - first
-        if kept > len(self._times) // 2:
-            self._times = np.concatenate([self._times, np.empty(len(self._times))])
-            spare = np.full_like(self._values, np.nan)
-            self._values = np.concatenate([self._values, spare])
-        self._times[:kept] = self._times[first : self._rows].copy()
-        self._values[:kept] = self._values[first : self._rows].copy()
-        self._rows = kept
-
-    def forget(self, gone: Callable[[int], bool]) -> None:
-        """Drop the columns for which `gone(column)` holds: series that ended long ago."""
-        keep = [c for c in range(len(self.keys)) if not gone(c)]
-        if len(keep) == len(self.keys):
+    def tidy(self, now: float) -> None:
+        """Finish minutes and forget the series that ended long ago."""
+        self.finish(now)
+        ended = [head for head in self.heads.values() if not head.fresh(now)]
+        if not ended:
             return
-        self._values = np.ascontiguousarray(self._values[:, keep or [0]])
-        self.keys = [self.keys[c] for c in keep]
-        self.index = {labels: column for column, labels in enumerate(self.keys)}
-        for name in ("latest", "latest_time", "spacing", "_carried", "_real"):
-            column_list: list[float] = getattr(self, name)
-            setattr(self, name, [column_list[c] for c in keep])
+        limit = FORGET_SECONDS if self.raw is not None else FORGET_UNKEPT_SECONDS
+        ended.sort(key=lambda head: head.time, reverse=True)
+        for at, head in enumerate(ended):
+            if at >= MAX_ENDED or now - head.time > limit:
+                del self.heads[head.labels]
+                self.generation += 1
+        self._compact({head.labels for head in self.heads.values() if head.fresh(now)})
 
-    def fresh(self, column: int, now: float) -> bool:
-        """Whether the series still speaks: no stale marker, and not silent for too long."""
-        limit = max(STALE_SECONDS, STALE_SPACINGS * self.spacing[column])
-        # Not NaN: the stale marker compares unequal to itself.
-        return (
-            self.latest[column] == self.latest[column] and now - self.latest_time[column] <= limit
-        )
+    def _compact(self, live: set[Labels]) -> None:
+        if self.raw is None:
+            return
+        self.raw.compact(live)
+        for head in self.heads.values():
+            head.column = self.raw.index.get(head.labels, -1)
+        if self.minutes is not None:
+            self.minutes.compact(live)

@@ -2,133 +2,170 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-import numpy as np
-
-from gpudiag.agent.window.table import Floats, Table
+from gpudiag.agent.window.answers import Plan, Point, Series, series
+from gpudiag.agent.window.block import columns
+from gpudiag.agent.window.events import Events
+from gpudiag.agent.window.grid import Floats, Grid
+from gpudiag.agent.window.minutes import Stat, minute_of
+from gpudiag.agent.window.table import Head, Table
 from gpudiag.probes import Event, Labels, Sample, catalog
 
 RAW_SECONDS = 2 * 3600.0
-EVENT_SECONDS = 48 * 3600.0
-MAX_EVENTS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One series over a span: times (n,) ascending and values (n,), no NaN among them."""
-
-    labels: dict[str, str]
-    times: Floats
-    values: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The newest reading of one fresh series."""
-
-    labels: dict[str, str]
-    time: float
-    value: float
+TIDY_SECONDS = 60.0
+MAX_PLANS = 4096
 
 
 class Window:
     """Samples and events up to `now`, with the queries that rules need.
 
-    `now` is the time of the evaluation, set by whoever owns the window; queries look back from it.
-    A query names a metric and label values that must match; it answers with *fresh* series only,
-    unless it says otherwise.
+    `now` is the time of the evaluation, set by whoever owns the window; queries look back from it
+    and old history leaves by it. A query names a metric and label values that must match; it
+    answers with *fresh* series only, unless it says otherwise. One thread owns the window.
     """
 
-    def __init__(self, kept: Iterable[str], *, raw_seconds: float = RAW_SECONDS) -> None:
-        """`kept` are the metrics whose history is held; of any other only the newest value is."""
+    def __init__(
+        self,
+        kept: Iterable[str],
+        *,
+        trends: Iterable[str] = (),
+        raw_seconds: float = RAW_SECONDS,
+    ) -> None:
+        """`kept` are the metrics whose history is held; of any other only the newest value is.
+
+        `trends` have one-minute aggregates for 48 h beside their history.
+        """
         self.now = 0.0
-        self._kept = frozenset(kept)
+        self._trends = frozenset(trends)
+        self._kept = frozenset(kept) | self._trends
         self._raw_seconds = raw_seconds
+        # Everything inside runs on a time line of its own, which a clock jump does not bend.
+        self._offset = 0.0
         self._tables: dict[str, Table] = {}
-        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
-        self._matches: dict[tuple[object, ...], tuple[int, list[tuple[int, dict[str, str]]]]] = {}
+        self._events = Events()
+        self._plans: dict[tuple[object, ...], Plan | None] = {}
+        self._tidied = 0.0
+
+    @property
+    def dropped(self) -> int:
+        """How many samples came too late to be taken."""
+        return sum(table.dropped for table in self._tables.values())
 
     def add(self, samples: Iterable[Sample], events: Iterable[Event] = ()) -> None:
         """Take one batch. Late, duplicate and out-of-order samples: see `Table.add`."""
+        if not 0.0 <= self.now - self._tidied < TIDY_SECONDS:
+            self.tidy()
         groups: defaultdict[str, list[Sample]] = defaultdict(list)
         for sample in samples:
             groups[sample[0]].append(sample)
+        now = self.now - self._offset
         for metric, group in groups.items():
-            self._table(metric).add(group)
+            table = self._tables.get(metric) or self._table(metric)
+            table.add(group, now, self._offset)
         for event in events:
-            self._insert_event(event)
-
-    def _insert_event(self, event: Event) -> None:
-        if not self._events or event.time >= self._events[-1].time:
-            self._events.append(event)
-            return
-        later: list[Event] = []
-        while self._events and self._events[-1].time > event.time:
-            later.append(self._events.pop())
-        self._events.append(event)
-        self._events.extend(reversed(later))
+            self._events.add(event)
 
     def _table(self, metric: str) -> Table:
-        table = self._tables.get(metric)
-        if table is None:
-            known = catalog.metrics().get(metric)
-            counter = known.kind == "counter" if known else metric.endswith("_total")
-            keep = self._raw_seconds if metric in self._kept else 0.0
-            table = self._tables[metric] = Table(metric, counter=counter, keep=keep)
+        known = catalog.metrics().get(metric)
+        table = self._tables[metric] = Table(
+            metric,
+            counter=known.kind == "counter" if known else metric.endswith("_total"),
+            raw_seconds=self._raw_seconds if metric in self._kept else 0.0,
+            trend=metric in self._trends,
+        )
+        self._plans.clear()
         return table
 
-    def _columns(
-        self, metric: str, match: dict[str, str]
-    ) -> Iterator[tuple[Table, int, dict[str, str]]]:
+    def tidy(self) -> None:
+        """Finish minutes, forget what ended long ago; `add` does it once a minute of `now`."""
+        self._tidied = self.now
+        for table in self._tables.values():
+            table.tidy(self.now - self._offset)
+        self._events.expire(self.now)
+
+    def rebase(self, delta: float) -> None:
+        """The clock jumped by `delta` seconds: all that is held happened that much later.
+
+        Ages, rates and what is fresh stay as they were; the times answered follow the new clock.
+        The starts of minutes then are those of the old one.
+        """
+        self._offset += delta
+        self.now += delta
+        self._tidied += delta
+        self._events.shift(delta)
+
+    def _plan(self, metric: str, match: dict[str, str]) -> Plan | None:
+        key = (metric, *match.items()) if match else (metric,)
+        try:
+            return self._plans[key]
+        except KeyError:
+            pass
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
         table = self._tables.get(metric)
-        if table is None:
-            return
-        key = (metric, *match.items())
-        found = self._matches.get(key)
-        if found is None or found[0] != len(table.keys):
-            hits = [
-                (c, dict(k)) for c, k in enumerate(table.keys) if match.items() <= dict(k).items()
-            ]
-            found = self._matches[key] = (len(table.keys), hits)
-        for column, labels in found[1]:
-            yield table, column, labels
+        plan = self._plans[key] = Plan(table, match) if table else None
+        return plan
 
     def latest(self, metric: str, **match: str) -> list[Point]:
         """The newest value of each fresh series."""
-        return [
-            Point(labels, table.latest_time[c], table.latest[c])
-            for table, c, labels in self._columns(metric, match)
-            if table.fresh(c, self.now)
-        ]
+        plan = self._plan(metric, match)
+        return plan.points(self.now - self._offset, self._offset).copy() if plan else []
 
     def value(self, metric: str, **match: str) -> float | None:
         """The newest value of the one fresh series that matches; None where there is none."""
-        points = self.latest(metric, **match)
+        plan = self._plan(metric, match)
+        points = plan.points(self.now - self._offset, self._offset) if plan else None
         return points[0].value if points else None
 
     def seen(self, metric: str, **match: str) -> list[dict[str, str]]:
-        """Label sets of every series ever seen, stale ones too."""
-        return [labels for _, _, labels in self._columns(metric, match)]
+        """Label sets of every series of the last two days (10 min if not kept), stale ones too."""
+        plan = self._plan(metric, match)
+        return [head.named for head in plan.heads] if plan else []
 
     def series(self, metric: str, seconds: float, **match: str) -> list[Series]:
         """Raw samples of each fresh series in the last `seconds`; counter resets bridged."""
-        return [
-            self._cut(table, c, labels, self.now - seconds)
-            for table, c, labels in self._columns(metric, match)
-            if table.fresh(c, self.now)
-        ]
+        plan = self._plan(metric, match)
+        now = self.now - self._offset
+        heads = plan.fresh(now) if plan else []
+        if plan is None or not heads or plan.table.raw is None:
+            return []
+        times, values = self._read(plan.table.raw, heads, now - seconds, now)
+        return series(heads, times, values, counter=plan.table.counter)
 
-    def _cut(self, table: Table, column: int, labels: dict[str, str], since: float) -> Series:
-        first, last = np.searchsorted(table.times, (since, np.nextafter(self.now, np.inf)))
-        times = table.times[first:last]
-        values = table.values[first:last, column]
-        there = values == values
-        if not there.all():
-            times, values = times[there], values[there]
-        return Series(labels, times, values)
+    def minutes(
+        self, metric: str, seconds: float, stat: Stat = "mean", **match: str
+    ) -> list[Series]:
+        """One-minute aggregates of each fresh series of a metric in `trends`.
+
+        The finished minutes of the last `seconds`, stamped with their starts; the open minute is
+        left out, a late sample has its minute made anew. For counters ask `last`: its resets are
+        bridged.
+        """
+        plan = self._plan(metric, match)
+        now = self.now - self._offset
+        heads = plan.fresh(now) if plan else []
+        if plan is None or not heads or plan.table.minutes is None:
+            return []
+        plan.table.finish(now)
+        end = minute_of(now)
+        asked = (end, self._offset, plan.table.minutes.made, heads)
+        known = plan.minutes.get((seconds, stat))
+        if known is None or known[0] != asked:
+            grid = plan.table.minutes.grids[stat]
+            times, values = self._read(grid, heads, end - seconds, now)
+            answer = series(heads, times, values, counter=plan.table.counter and stat == "last")
+            known = plan.minutes[seconds, stat] = (asked, answer)
+        return known[1].copy()
+
+    def _read(
+        self, grid: Grid, heads: list[Head], since: float, until: float
+    ) -> tuple[Floats, Floats]:
+        """Times (rows,) and values (rows, heads) of `since` <= time <= `until`."""
+        rows = grid.between(since, until)
+        wanted = [grid.index.get(head.labels, -1) for head in heads]
+        return grid.times[rows] + self._offset, columns(grid.values[rows], wanted)
 
     def increase(self, metric: str, seconds: float, **match: str) -> list[Point]:
         """How much each fresh counter rose in the last `seconds`, resets bridged.
@@ -145,18 +182,12 @@ class Window:
 
     def events(self, seconds: float, source: str = "", kind: str = "") -> list[Event]:
         """Events of the last `seconds`, oldest first; `source` and `kind` (its type) filter."""
-        since = self.now - seconds
-        found: list[Event] = []
-        for event in reversed(self._events):
-            if event.time < since:
-                break
-            if event.time <= self.now and source in ("", event.source) and kind in ("", event.type):
-                found.append(event)
-        return found[::-1]
+        return self._events.between(self.now - seconds, self.now, source, kind)
 
     def fresh(self) -> Iterator[tuple[str, Labels, float, float]]:
         """Every fresh series as (metric, labels, time, value), for the exporters."""
+        now = self.now - self._offset
         for metric, table in self._tables.items():
-            for column, labels in enumerate(table.keys):
-                if table.fresh(column, self.now):
-                    yield metric, labels, table.latest_time[column], table.latest[column]
+            for head in table.heads.values():
+                if head.fresh(now):
+                    yield metric, head.labels, head.time + self._offset, head.value
