@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from gpudiag.agent.rules.contract import Subject, subject
-from gpudiag.agent.window import Window
+from gpudiag.agent.window import Point, Window
 from gpudiag.probes import Event, kernel_lines
 
 _parse = lru_cache(maxsize=4096)(kernel_lines.parse)
@@ -38,10 +38,10 @@ def lines(window: Window, seconds: float, needle: str) -> Iterator[Event]:
             yield event
 
 
-def nodes(window: Window, metrics: Iterable[str]) -> list[Where]:
-    """The nodes that fresh series of these metrics speak of; empty where there are none."""
-    names = {p.labels.get("node") for metric in metrics for p in window.latest(metric)}
-    named: list[Where] = [{"node": name} for name in sorted(n for n in names if n)]
+def nodes(points: Iterable[Point]) -> list[Where]:
+    """The nodes that these readings speak of; empty where there are none."""
+    names = {point.labels.get("node", "") for point in points}
+    named: list[Where] = [{"node": name} for name in sorted(names) if name]
     return named or ([{}] if names else [])
 
 
