@@ -107,7 +107,7 @@ class Config(_Section, frozen=True):
     log: Log = Log()
 
 
-PROBES = ("host", "infiniband", "kmsg", "network", "nvml")
+PROBES = ("disks", "host", "infiniband", "kmsg", "network", "nvml")
 MIN_CADENCE = 0.1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.finding import Finding
@@ -35,6 +35,15 @@ class Engine:
         self._by_source = _subscriptions(rules)
         self._failed: set[str] = set()
 
+    def reconfigure(
+        self, now: float, rules: Mapping[str, Rule], limits: Mapping[str, Limits]
+    ) -> list[Finding]:
+        """Go on with other rules and thresholds; gives the findings that end with their rule."""
+        self._rules = rules
+        self._limits = limits
+        self._by_source = _subscriptions(rules)
+        return self.book.reconfigure(now, rules)
+
     def ingest(self, samples: Iterable[Sample], events: Iterable[Event] = ()) -> frozenset[str]:
         """Take one batch; gives the symptoms whose rules want to run at once for its events."""
         events = list(events)
@@ -44,10 +53,10 @@ class Engine:
             wanted |= self._by_source.get(source, frozenset())
         return wanted
 
-    def evaluate(self, now: float, only: Iterable[str] | None = None) -> list[Finding]:
+    def evaluate(self, now: float, only: Set[str] | None = None) -> list[Finding]:
         """Run all rules, or `only` some, as of `now`; gives the findings that changed."""
         self.window.now = now
-        symptoms = self._rules if only is None else only
+        symptoms = self._rules if only is None else self._rules.keys() & only
         return self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})
 
     def rebase(self, seconds: float) -> None:

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from gpudiag.agent.clock import Clock
+from gpudiag.agent.engine import Engine
 from gpudiag.agent.exporters.view import AgentInfo, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.scheduler import ProbeStatus
 from gpudiag.agent.window.table import Floats
-from gpudiag.agent.writer import Writer
 from gpudiag.probes import Labels
 
 
+class Owner(Protocol):
+    """The one that writes to the engine, and the lock it holds meanwhile."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def lock(self) -> threading.Lock: ...
+
+    @property
+    def generation(self) -> int: ...
+
+
 class LiveView:
-    """A `View` of the writer and the probes' statuses."""
+    """A `View` of an engine at work and the probes' statuses."""
 
     def __init__(
         self,
         info: AgentInfo,
-        writer: Writer,
-        clock: Clock,
+        writer: Owner,
+        now: Callable[[], float],
         statuses: Callable[[], Sequence[ProbeStatus]],
     ) -> None:
         self.info = info
+        self.now = now
         self._writer = writer
-        self._clock = clock
         self._statuses = statuses
-
-    def now(self) -> float:
-        """Epoch seconds, on the agent's clock."""
-        return self._clock.now()
 
     def generation(self) -> int:
         """Grows with each batch and each evaluation."""
@@ -41,7 +51,7 @@ class LiveView:
     def samples(self) -> Iterable[Reading]:
         """Every fresh series; staleness is judged as of now, not as of the last evaluation."""
         with self._writer.lock:
-            self._writer.engine.window.now = self._clock.now()
+            self._writer.engine.window.now = self.now()
             return list(self._writer.engine.window.fresh())
 
     def history(self, metric: str, seconds: float, labels: Labels) -> tuple[Floats, Floats]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.engine import Engine
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.findings.store import Store
+from gpudiag.agent.retold import Retold
+from gpudiag.agent.rules.contract import Limits, Rule
 from gpudiag.agent.scheduler import Batch
 from gpudiag.agent.window import Window
 from gpudiag.probes import Event, Sample
@@ -19,6 +21,7 @@ from gpudiag.probes import Event, Sample
 log = logging.getLogger(__name__)
 
 EVALUATE_SECONDS = 5.0
+REMEMBERED_SECONDS = 48 * 3600.0
 
 
 class Observer(Protocol):
@@ -53,8 +56,10 @@ class Writer:
         self._clock = clock
         self._about_self = about_self
         self._observers = observers
+        engine.window.now = clock.now()
+        self._retold = Retold(engine.window.events(REMEMBERED_SECONDS))
         self._stopping = threading.Event()
-        self._replacement: Engine | None = None
+        self._next_rules: tuple[Mapping[str, Rule], Mapping[str, Limits]] | None = None
         self._due = clock.monotonic()
         self.thread = threading.Thread(target=self._run, name="writer", daemon=True)
 
@@ -63,9 +68,9 @@ class Writer:
         """The engine at work; read its window and book under `lock`."""
         return self._engine
 
-    def replace(self, engine: Engine) -> None:
-        """Go on with another engine (a reloaded configuration) from the next evaluation on."""
-        self._replacement = engine
+    def reconfigure(self, rules: Mapping[str, Rule], limits: Mapping[str, Limits]) -> None:
+        """Go on with these rules and thresholds from the next evaluation on."""
+        self._next_rules = rules, limits
 
     def stop(self) -> None:
         """Ask for the end; `thread.join` waits for the last save."""
@@ -94,6 +99,7 @@ class Writer:
             self._evaluate(wanted)
 
     def _take(self, samples: list[Sample], events: list[Event]) -> frozenset[str]:
+        events = self._retold.fresh(events)
         jump = self._clock.jump()
         with self.lock:
             if jump:
@@ -113,17 +119,20 @@ class Writer:
     def _evaluate(self, only: frozenset[str] | None) -> None:
         now = self._clock.now()
         with self.lock:
+            changed = self._reconfigured(now)
             if only is None:
                 self._engine.ingest(self._about_self(now))
-            changed = self._engine.evaluate(now, only)
-            self._engine = self._replacement or self._engine
-            self._replacement = None
+            changed += self._engine.evaluate(now, only)
             self.generation += 1
         self._store.save(changed, now)
         for finding in changed:
             _announce(finding)
         for observer in self._observers:
             observer.on_findings(now, changed, self._engine.window)
+
+    def _reconfigured(self, now: float) -> list[Finding]:
+        rules, self._next_rules = self._next_rules, None
+        return self._engine.reconfigure(now, *rules) if rules else []
 
 
 def _announce(finding: Finding) -> None:

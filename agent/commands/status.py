@@ -45,7 +45,8 @@ def _get(url: str, path: str) -> Any:
     except (URLError, TimeoutError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise GpudiagError(
-            f"no agent answers at {url} ({reason}): start one with `gpudiag agent`, or name it with --agent"
+            f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
+            " or name it with --agent"
         ) from error
 
 

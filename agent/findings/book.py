@@ -71,6 +71,16 @@ class Book:
         ]
         return changed + resolved
 
+    def reconfigure(self, now: float, rules: Mapping[str, Rule]) -> list[Finding]:
+        """Judge by other rules; a finding whose rule is gone ends, with the reason `disabled`."""
+        self._rules = rules
+        gone = [key for key in self._entries if key[0] not in rules]
+        ended = [_closed(self._entries.pop(key).finding, now, "disabled") for key in gone]
+        resolved = [finding for finding in ended if finding.raised_at is not None]
+        self._unknown = {s: said for s, said in self._unknown.items() if s in rules}
+        self._remember(now, resolved)
+        return resolved
+
     def rebase(self, seconds: float) -> None:
         """The clock jumped: shift the running timers, not the moments already told to people."""
         for entry in self._entries.values():

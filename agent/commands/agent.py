@@ -1,0 +1,70 @@
+"""`gpudiag agent`: the daemon, or a recording served as if it were live."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import click
+import msgspec
+
+from gpudiag.agent import config as configuration
+from gpudiag.agent.config import Config
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), envvar="GPUDIAG_CONFIG")
+@click.option("--listen", help="HOST:PORT over the configuration's.  [default: 127.0.0.1:9440]")
+@click.option("--replay", type=click.Path(path_type=Path), help="Serve a recording instead.")
+@click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True)
+def command(path: Path | None, listen: str | None, replay: Path | None, speed: float) -> None:
+    """Watch this node: read its probes, judge, and show findings on a page, /metrics and an API.
+
+    With no GPU it says so and goes on with what there is. SIGHUP reads the configuration again.
+    Example: gpudiag agent --config /etc/gpudiag.yaml
+    """
+    config = _config(path, listen)
+    logging.basicConfig(
+        level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    if replay:
+        _play(config, replay, speed)
+    else:
+        _watch(config, path, listen)
+
+
+def _config(path: Path | None, listen: str | None) -> Config:
+    config = configuration.load(path) if path else Config()
+    if listen:
+        http = msgspec.structs.replace(config.http, listen=listen)
+        config = msgspec.structs.replace(config, http=http)
+    return config
+
+
+def _watch(config: Config, path: Path | None, listen: str | None) -> None:
+    from gpudiag.agent import probing, state
+    from gpudiag.agent.clock import Clock
+    from gpudiag.agent.daemon import Daemon
+
+    folder = state.prepared(state.state_folder(os.environ, os.getuid()))
+    reload = (lambda: _config(path, listen)) if path else None
+    Daemon(config, folder, probing.build(config), clock=Clock(), reload=reload).run()
+
+
+def _play(config: Config, path: Path, speed: float) -> None:
+    from gpudiag.agent import replay
+    from gpudiag.agent.daemon import agent_info
+    from gpudiag.agent.live import LiveView
+    from gpudiag.agent.replaying import Player
+    from gpudiag.agent.serving import serve
+
+    timeline = replay.load(path)
+    player = Player(timeline, replay.fresh_engine(), speed)
+    info = agent_info(config, timeline.start, replay=True)
+    view = LiveView(info, player, player.now, list)
+    click.echo(f"Replaying {path} at {speed:g} times its speed: http://{config.http.listen}/")
+    player.thread.start()
+    asyncio.run(serve(view, config.http.listen, lambda: None))
+    player.stop()

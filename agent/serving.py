@@ -1,0 +1,44 @@
+"""Serve a view over HTTP until a signal, on the loop of the main thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+from gpudiag.agent.exporters.app import create_app
+from gpudiag.agent.exporters.guard import LOOPBACK_NAMES
+from gpudiag.agent.exporters.server import make_server
+from gpudiag.agent.exporters.view import Snapshots, View
+from gpudiag.probes.errors import GpudiagError, UsageError
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = ("127.", "::1", "localhost")
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `[::1]:9440` or `:9440`; raises `UsageError`."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{listen!r} is not an address to listen on: write HOST:PORT")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
+
+
+async def serve(view: View, listen: str, on_hangup: Callable[[], None]) -> None:
+    """Serve until SIGTERM or SIGINT; SIGHUP calls `on_hangup`.
+
+    Raises `GpudiagError` where the address cannot be had.
+    """
+    host, port = address(listen)
+    names = LOOPBACK_NAMES if host.startswith(_LOOPBACK) else None
+    server = make_server(create_app(Snapshots(view), hosts=names), host, port)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    try:
+        await server.serve()
+    except SystemExit as error:
+        # uvicorn has logged why; the usual reason is another agent on the same port.
+        raise GpudiagError(
+            f"cannot listen on {listen}: is another agent running? Choose with --listen"
+        ) from error
