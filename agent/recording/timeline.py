@@ -56,7 +56,8 @@ class Timeline:
         while True:
             on_step = min(self.start + tick * step, self.end)
             at_event = self.events[event].time if event < len(self.events) else on_step
-            now = min(on_step, at_event)
+            # A kernel log reaches back before the start: what is older counts from the start on.
+            now = min(on_step, max(at_event, self.start))
             samples, sample = self.samples(sample, now)
             past = event
             while past < len(self.events) and self.events[past].time <= now:
@@ -77,8 +78,8 @@ def timeline(
     interval: float | None = None,
     expectations: Expectations = NOTHING,
 ) -> Timeline:
-    """Series and events merged in time; `start` is the first of them and `interval` the median
-    distance between sample times where they are not given.
+    """Series and events merged in time. Where they are not given, `start` is the first sample
+    (without samples, the first event) and `interval` the median distance between sample times.
     """
     times = np.concatenate([c[1] for c in columns]) if columns else np.empty(0)
     values = np.concatenate([c[2] for c in columns]) if columns else np.empty(0)
@@ -88,9 +89,8 @@ def timeline(
     order = np.argsort(times, kind="stable")
     times = times[order]
     ordered = tuple(sorted(events, key=lambda e: e.time))
-    moments = [*times[[0, -1]].tolist()] if len(times) else []
-    moments += [e.time for e in (*ordered[:1], *ordered[-1:])]
-    begin = min(moments, default=0.0) if start is None else start
+    moments = [*times[:1].tolist(), *times[-1:].tolist(), *(e.time for e in ordered)]
+    begin = start if start is not None else moments[0] if moments else 0.0
     return Timeline(
         start=begin,
         end=max([begin, *moments]),
