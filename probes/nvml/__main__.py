@@ -1,0 +1,48 @@
+"""The child that calls the driver: `python -m gpudiag.probes.nvml CADENCE EXPECTED ROOT`.
+
+It ends, and says why first, wherever only a fresh process can try again: NVML caches the library's
+functions over a shutdown, so a driver that was replaced on disk needs one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pynvml
+
+from gpudiag.probes.nvml.client import DriverGone
+from gpudiag.probes.nvml.session import Session, next_look, versions
+from gpudiag.probes.nvml.wire import Writer
+
+
+def main(cadence: float, expected: int, root: Path) -> int:
+    """Read until the driver or the agent is gone; the exit code says nothing, the status does."""
+    # What a library prints must not land between our frames.
+    pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    writer = Writer(pipe)
+    try:
+        _sessions(writer, cadence, expected, root)
+    except DriverGone as gone:
+        writer.status({"up": False, "code": gone.code, "gpus": [], "versions": versions(pynvml, root)})
+    except BrokenPipeError:
+        # Nothing is left to flush to.
+        os._exit(0)
+    return 1
+
+
+def _sessions(writer: Writer, cadence: float, expected: int, root: Path) -> None:
+    look_after = 0
+    while True:
+        writer.starting()
+        look_after = next_look(look_after)
+        session = Session(pynvml, root, expected, look_after)
+        expected = session.expected
+        session.run(writer, cadence)
+        session.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])))
