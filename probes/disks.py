@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gpudiag.probes import Record, Sample, labels
 from gpudiag.probes.errors import Unavailable
@@ -81,12 +81,16 @@ def local_space(point: str) -> Space | None:
     return Space(float(found.f_blocks * found.f_frsize), float(found.f_bavail * found.f_frsize))
 
 
-def _not_asked(_: str) -> Space | None:
-    return None
+class Remote(Protocol):
+    """Asks a network mount for its space, and gives up where it hangs."""
+
+    def __call__(self, point: str, /) -> Space | None: ...
+
+    def close(self) -> None: ...
 
 
 class Disks:
-    """The probe. `local` and `remote` give the space of a mount point, None where unknown."""
+    """The probe; without a `remote` network mounts are absent."""
 
     name = "disks"
     cadence = 30.0
@@ -98,7 +102,7 @@ class Disks:
         *,
         clock: Callable[[], float] = time.time,
         local: Callable[[str], Space | None] = local_space,
-        remote: Callable[[str], Space | None] = _not_asked,
+        remote: Remote | None = None,
         is_folder: Callable[[str], bool] = os.path.isdir,
     ) -> None:
         self._mountinfo, self._clock = mountinfo, clock
@@ -115,11 +119,13 @@ class Disks:
         if text != self._text:
             self._text, self._mounts = text, choose(parse_mounts(text), self._is_folder)
         for mount in self._mounts:
-            space = (self._remote if mount.remote else self._local)(mount.point)
+            ask = self._remote if mount.remote else self._local
+            space = ask(mount.point) if ask else None
             if space is not None and space.size > 0:
                 now, pairs = self._clock(), labels(mountpoint=mount.point)
                 yield Sample("gpudiag_filesystem_size_bytes", pairs, now, space.size)
                 yield Sample("gpudiag_filesystem_available_bytes", pairs, now, space.available)
 
     def close(self) -> None:
-        """Nothing is held."""
+        if self._remote is not None:
+            self._remote.close()

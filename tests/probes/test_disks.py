@@ -9,6 +9,18 @@ from gpudiag.probes.disks import Disks, Mount, Space, choose, local_space, parse
 from gpudiag.probes.errors import Unavailable
 
 NODES = Path(__file__).parents[1] / "nodes"
+
+
+class Answers:
+    closed = False
+
+    def __call__(self, point: str) -> Space | None:
+        return Space(10.0, 4.0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
 REMOTE = ["/shared", "/lustre", "/mnt/s3"]
 
 
@@ -34,7 +46,7 @@ def test_remote_mounts_are_asked_through_their_own_reader_only() -> None:
     disks = Disks(
         mounts("h100x8"),
         local=lambda _: None,
-        remote=lambda _: Space(10.0, 4.0),
+        remote=Answers(),
         is_folder=lambda p: p not in REMOTE or bool(never(p)),
     )
     assert points(disks) == set(REMOTE)
@@ -83,3 +95,9 @@ def test_local_space_of_a_folder_and_of_none(tmp_path: Path) -> None:
 def test_no_mount_table_is_absent(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="mount /proc"):
         list(Disks(tmp_path / "none").read())
+
+
+def test_closing_ends_the_remote_reader() -> None:
+    remote = Answers()
+    Disks(mounts("bare"), remote=remote).close()
+    assert remote.closed
