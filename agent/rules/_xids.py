@@ -1,0 +1,164 @@
+"""XID errors as the kernel told them or as their counters rose, by GPU: each once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpudiag.agent.rules._gpus import by_bus, gpu, known
+from gpudiag.agent.rules._lines import kernel_facts
+from gpudiag.agent.rules.contract import Subject, subject
+from gpudiag.agent.window import Series, Window
+from gpudiag.probes import Event
+from gpudiag.probes.catalog.xid import recovery_of
+from gpudiag.probes.kernel_lines import KernelFact
+
+COUNTER = "gpudiag_gpu_xid_errors_total"
+VERDICT = "gpudiag_gpu_recovery_action"
+# Where a counter appears only with its first error, these tell that the recording ran before.
+RUNNING = ("gpudiag_gpu_temperature_celsius", "gpudiag_gpu_utilization_ratio")
+READS = frozenset({COUNTER, VERDICT, *RUNNING})
+
+FALLEN_OFF = 79
+RECOVERY_CHANGED = 154
+
+RAW = 7200.0
+# A counter is read some time after the line was written, at most two of the longest intervals.
+SAME = 120.0
+APPEARED = 10.0
+
+_NEEDLES = ("Xid (", "fallen off the bus", "reset", "NVRM: loading")
+_KINDS = ("xid", "fallen_off_bus", "gpu_reset", "driver_load")
+_STILL_TO_COME = re.compile(r"requir|need|pending|fail|not ready")
+
+
+class Sighting(NamedTuple):
+    """One XID: `number` of them at `time`; `line` is empty where only the counter told."""
+
+    time: float
+    code: int
+    number: int
+    line: str = ""
+    detail: str = ""
+    pid: int | None = None
+    process: str = ""
+    guessed: bool = False
+
+
+class Log(NamedTuple):
+    """XIDs by GPU, oldest first, and when each GPU was last reset (() = every GPU)."""
+
+    seen: dict[Subject, list[Sighting]]
+    resets: dict[Subject, float]
+
+
+def read(window: Window, seconds: float) -> Log:
+    """The XIDs of the last `seconds`, from lines and from counters, each once."""
+    rises = list(_rises(window, seconds))
+    facts = kernel_facts(window, seconds, _KINDS, _NEEDLES)
+    if not facts and not rises:
+        return Log({}, {})
+    seen: defaultdict[Subject, list[Sighting]] = defaultdict(list)
+    resets: dict[Subject, float] = {}
+    places = _Places(window, rises)
+    for event, fact in facts:
+        if fact.kind == "driver_load":
+            resets[()] = event.time
+        elif fact.kind == "gpu_reset":
+            if not _STILL_TO_COME.search(fact.detail):
+                resets[places.find(event, fact.pci, 0)[0]] = event.time
+        elif fact.kind == "xid" and fact.code is not None:
+            where, guessed = places.find(event, fact.pci, fact.code)
+            seen[where].append(_sighting(event, fact, fact.code, guessed))
+    for event, fact in facts:
+        if fact.kind == "fallen_off_bus":
+            where, guessed = places.find(event, fact.pci, FALLEN_OFF)
+            _add(seen[where], _sighting(event, fact, FALLEN_OFF, guessed))
+    for uuid, rise in rises:
+        _add(seen[gpu(uuid)], rise)
+    return Log({where: sorted(told) for where, told in seen.items() if told}, resets)
+
+
+def _sighting(event: Event, fact: KernelFact, code: int, guessed: bool) -> Sighting:
+    number = int(event.fields.get("repeats") or 1)
+    said = (event.line, fact.detail, fact.pid, fact.name)
+    return Sighting(event.time, code, number, *said, guessed)
+
+
+def _add(told: list[Sighting], more: Sighting) -> None:
+    """Take another source's word unless a line said the same at about that time."""
+    if not any(s.code == more.code and s.line and abs(s.time - more.time) <= SAME for s in told):
+        told.append(more)
+
+
+def recovered(window: Window, log: Log, where: Subject) -> float:
+    """When the GPU last came back: a reset, a driver load, the driver's own word; else -inf."""
+    times = [log.resets.get(where, -float("inf")), log.resets.get((), -float("inf"))]
+    for sighting in log.seen.get(where, ()):
+        if sighting.code == RECOVERY_CHANGED:
+            verdict = recovery_of(sighting.detail)
+            times += [sighting.time] if verdict and verdict.action == "none" else []
+    for series in window.series(VERDICT, RAW, **dict(where)):
+        asked = series.values != 0.0
+        # Zero counts only after another value: before the fault it was zero as well.
+        if len(asked) and asked.any() and not asked[-1]:
+            times.append(float(series.times[asked.nonzero()[0][-1]]))
+    return max(times)
+
+
+class _Places:
+    """From an event to the GPU it is about."""
+
+    def __init__(self, window: Window, rises: list[tuple[str, Sighting]]) -> None:
+        self._bus = by_bus(window)
+        self._rises = rises
+        self._known = known(window)
+
+    def find(self, event: Event, pci: str, code: int) -> tuple[Subject, bool]:
+        """The GPU, or its bus address where nothing joins the two; True when it was inferred."""
+        uuid = event.fields.get("uuid") or self._bus.get((event.fields.get("node", ""), pci))
+        if uuid is None:
+            uuid = self._only({u for (_, address), u in self._bus.items() if address == pci})
+        if uuid:
+            return gpu(uuid), False
+        moved = {u for u, r in self._rises if r.code == code and abs(r.time - event.time) <= SAME}
+        unplaced = self._known.keys() - set(self._bus.values())
+        # One GPU and no other address known: there is nothing else that it could be about.
+        uuid = self._only(moved) or (None if self._bus else self._only(unplaced))
+        if uuid:
+            return gpu(uuid), True
+        return (subject(device=pci) if pci else ()), False
+
+    @staticmethod
+    def _only(uuids: set[str]) -> str | None:
+        return next(iter(uuids)) if len(uuids) == 1 else None
+
+
+def _rises(window: Window, seconds: float) -> Iterator[tuple[str, Sighting]]:
+    counted = [p for p in window.latest(COUNTER) if p.value > 0.0]
+    if not counted:
+        return
+    began = min(_first(s) for m in (*RUNNING, COUNTER) for s in window.series(m, RAW))
+    for point in counted:
+        labels = point.labels
+        if not labels.get("xid", "").isdigit() or "uuid" not in labels:
+            continue
+        for series in window.series(COUNTER, min(seconds, RAW), **labels):
+            for time, count in _jumps(series, began):
+                yield labels["uuid"], Sighting(time, int(labels["xid"]), count)
+
+
+def _first(series: Series) -> float:
+    return float(series.times[0]) if len(series.times) else float("inf")
+
+
+def _jumps(series: Series, began: float) -> Iterator[tuple[float, int]]:
+    if not len(series.times):
+        return
+    if series.values[0] > 0.0 and series.times[0] > began + APPEARED:
+        yield float(series.times[0]), int(series.values[0])
+    steps = series.values[1:] - series.values[:-1]
+    for row in (steps > 0.0).nonzero()[0]:
+        yield float(series.times[row + 1]), int(steps[row])
