@@ -78,12 +78,13 @@ class _Reader:
             return
         if line.startswith(("# HELP ", "# TYPE ", "# UNIT ")):
             return
-        parts = line.partition(" # {")[0].rsplit(" ", 2)
         try:
-            head, value, time = parts[0], float(parts[1]), float(parts[2])
-            key = notation.series(head)
-        except (IndexError, ValueError, UsageError) as error:
-            raise self._error(f"{line[:120]!r} is no `series value timestamp`") from error
+            head, key, value, time = _parted(line)
+        except (ValueError, UsageError):
+            try:
+                head, key, value, time = _parted(line.rpartition(" # {")[0])
+            except (ValueError, UsageError) as error:
+                raise self._error(f"{line[:120]!r} is no `series value timestamp`") from error
         times, values = self._columns.setdefault(key, (array("d"), array("d")))
         self._appends[head] = (times.append, values.append)
         times.append(time)
@@ -103,6 +104,11 @@ class _Reader:
 
     def _error(self, message: str) -> UsageError:
         return UsageError(f"{self._name}:{self._line}: {message}")
+
+
+def _parted(line: str) -> tuple[str, SeriesKey, float, float]:
+    head, value, time = line.rsplit(" ", 2)
+    return head, notation.series(head), float(value), float(time)
 
 
 def family(metric: str) -> tuple[str, str]:
