@@ -31,7 +31,7 @@ LOOK_BACK = 1800.0
 
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every node that reports CPU pressure, or at least CPU use."""
-    for where in nodes(window, (PRESSURE, USED)):
+    for where in nodes(window.latest(PRESSURE, resource="cpu") + window.latest(USED)):
         pressure = window.value(PRESSURE, resource="cpu", kind="some", **where)
         used = window.value(USED, **where)
         if pressure is not None:
@@ -133,7 +133,7 @@ RULE = Rule(
     reads=frozenset({PRESSURE, USED, SWITCHES}),
     thresholds={
         "pressure": Threshold(
-            0.4, "ratio", "tasks waiting two fifths of the time; busy loaders alone stay below 0.3"
+            0.35, "ratio", "a third of the time some task waits; busy loaders alone stay below 0.3"
         ),
         "pressure_with_switches": Threshold(
             0.2, "ratio", "half as much, where a process is seen to be pushed off its CPU"
