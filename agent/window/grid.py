@@ -34,8 +34,8 @@ class Grid:
         """The matrix with its spare rows and columns; `row` and `column` say where to write."""
         self._times: Floats = np.empty(_FIRST_ROWS)
         self._rows = 0
-        self._saved_span = saved_span
-        self._span = span
+        self.saved_span = saved_span
+        self.span = span
 
     @property
     def times(self) -> Floats:
@@ -97,6 +97,14 @@ class Grid:
         self.cells[self._rows : end, : values.shape[1]] = values
         self._rows = end
 
+    def blank(self, rows: int) -> Floats:
+        """Values for that many rows, shape (rows, keys), all NaN."""
+        return np.full((rows, len(self.keys)), np.nan)
+
+    def saved(self) -> None:
+        """All that is held was saved: from now on old rows may leave."""
+        self.unsaved = math.inf
+
     def cut_after(self, time: float) -> None:
         """Take back every row later than `time`."""
         self._rows = int(np.searchsorted(self.times, time, side="right"))
@@ -108,7 +116,7 @@ class Grid:
 
     def _make_room(self, need: int, now: float) -> int:
         """Let old rows go, grow where that frees too little; gives how many rows went."""
-        oldest = max(now - self._span, min(now - self._saved_span, self.unsaved))
+        oldest = max(now - self.span, min(now - self.saved_span, self.unsaved))
         floor = oldest // self.block * self.block
         gone = int(np.searchsorted(self.times, floor)) if floor > self.floor else 0
         kept = self._rows - gone

@@ -55,7 +55,7 @@ class Minutes:
     def _put(self, stat: Stat, times: Floats, keys: list[Labels], made: Floats, now: float) -> None:
         grid = self.grids[stat]
         columns = [grid.column(key) for key in keys]
-        values = np.full((len(times), len(grid.keys)), np.nan)
+        values = grid.blank(len(times))
         values[:, columns] = made
         grid.replace(float(times[0]), times, values, now)
 

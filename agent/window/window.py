@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
+from gpudiag.agent.window import saving
 from gpudiag.agent.window.answers import Plan, Point, Series, series
+from gpudiag.agent.window.archive import Archive
 from gpudiag.agent.window.block import columns
 from gpudiag.agent.window.events import Events
-from gpudiag.agent.window.grid import Floats, Grid
+from gpudiag.agent.window.grid import Floats
 from gpudiag.agent.window.minutes import Stat, minute_of
 from gpudiag.agent.window.table import Head, Table
 from gpudiag.probes import Event, Labels, Sample, catalog
@@ -32,10 +36,12 @@ class Window:
         *,
         trends: Iterable[str] = (),
         raw_seconds: float = RAW_SECONDS,
+        archive: Archive | None = None,
     ) -> None:
         """`kept` are the metrics whose history is held; of any other only the newest value is.
 
-        `trends` have one-minute aggregates for 48 h beside their history.
+        `trends` have one-minute aggregates for 48 h beside their history. With an `archive` the
+        older part of both is on disk and saved once a minute: see `restore` and `close`.
         """
         self.now = 0.0
         self._trends = frozenset(trends)
@@ -43,6 +49,7 @@ class Window:
         self._raw_seconds = raw_seconds
         # Everything inside runs on a time line of its own, which a clock jump does not bend.
         self._offset = 0.0
+        self._archive = archive
         self._tables: dict[str, Table] = {}
         self._events = Events()
         self._plans: dict[tuple[object, ...], Plan | None] = {}
@@ -78,12 +85,28 @@ class Window:
         self._plans.clear()
         return table
 
+    def restore(self, now: float) -> None:
+        """Go on from what the archive holds; called once, before the first batch."""
+        self.now = self._tidied = now
+        if self._archive is not None:
+            self._offset = saving.restore(self._archive, self._table, self._kept, now)
+            self._events.restore(saving.events(self._archive, now, self._offset))
+
+    def close(self) -> None:
+        """Save what the last minute brought and close the archive."""
+        self.tidy()
+        if self._archive is not None:
+            self._archive.close()
+
     def tidy(self) -> None:
-        """Finish minutes, forget what ended long ago; `add` does it once a minute of `now`."""
+        """Finish minutes, forget what ended long ago, save; `add` does it each minute of `now`."""
         self._tidied = self.now
         for table in self._tables.values():
             table.tidy(self.now - self._offset)
         self._events.expire(self.now)
+        if self._archive is not None:
+            now = self.now - self._offset
+            saving.save(self._archive, self._tables, self._events, now, self._offset)
 
     def rebase(self, delta: float) -> None:
         """The clock jumped by `delta` seconds: all that is held happened that much later.
@@ -131,7 +154,7 @@ class Window:
         heads = plan.fresh(now) if plan else []
         if plan is None or not heads or plan.table.raw is None:
             return []
-        times, values = self._read(plan.table.raw, heads, now - seconds, now)
+        times, values = self._read(plan.table, saving.RAW, heads, now - seconds, now)
         return series(heads, times, values, counter=plan.table.counter)
 
     def minutes(
@@ -153,19 +176,25 @@ class Window:
         asked = (end, self._offset, plan.table.minutes.made, heads)
         known = plan.minutes.get((seconds, stat))
         if known is None or known[0] != asked:
-            grid = plan.table.minutes.grids[stat]
-            times, values = self._read(grid, heads, end - seconds, now)
+            times, values = self._read(plan.table, stat, heads, end - seconds, now)
             answer = series(heads, times, values, counter=plan.table.counter and stat == "last")
             known = plan.minutes[seconds, stat] = (asked, answer)
         return known[1].copy()
 
     def _read(
-        self, grid: Grid, heads: list[Head], since: float, until: float
+        self, table: Table, kind: str, heads: list[Head], since: float, until: float
     ) -> tuple[Floats, Floats]:
         """Times (rows,) and values (rows, heads) of `since` <= time <= `until`."""
+        grid = dict(saving.grids(table))[kind]
         rows = grid.between(since, until)
         wanted = [grid.index.get(head.labels, -1) for head in heads]
-        return grid.times[rows] + self._offset, columns(grid.values[rows], wanted)
+        times, values = grid.times[rows], columns(grid.values[rows], wanted)
+        if self._archive is not None and since < grid.floor:
+            first = max(since, until - grid.span) // grid.block * grid.block
+            block = self._archive.block(kind, table.metric, first, grid.floor, self.now)
+            old_times, old = block.pick([head.labels for head in heads], since, grid.floor)
+            times, values = np.concatenate([old_times, times]), np.concatenate([old, values])
+        return times + self._offset, values
 
     def increase(self, metric: str, seconds: float, **match: str) -> list[Point]:
         """How much each fresh counter rose in the last `seconds`, resets bridged.

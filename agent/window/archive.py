@@ -1,0 +1,177 @@
+"""History on disk: the part of the window that left the memory, and what a restart needs."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from gpudiag.agent.window.block import Block, join, unpack
+from gpudiag.agent.window.schema import UnknownVersion, damaged, open_file, set_aside
+from gpudiag.probes import Event
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+BUDGET_BYTES = 1 << 30
+MAX_EVENTS = 20_000
+CACHE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one save writes. Times are the window's own; `shift` added to them gives the clock's.
+
+    `chunks` are (kind, metric, start, packed block), `heads` (metric, packed). Of each kind the
+    chunks that start before `expire[kind]` are deleted, and the events before `expire_events`.
+    """
+
+    shift: float
+    chunks: Sequence[tuple[str, str, float, bytes]]
+    heads: Sequence[tuple[str, bytes]]
+    events: Sequence[Event]
+    expire: Mapping[str, float]
+    expire_events: float
+
+
+class Archive:
+    """One sqlite file, mode 0600, with one owner thread. It never raises for a disk that fails.
+
+    While `error` is not None nothing is saved and the window holds its history in memory; each
+    save tries again. A damaged file is moved aside and a new one begun. `report` is told of both.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        budget: int = BUDGET_BYTES,
+        report: Callable[[str], None] = _log.warning,
+    ) -> None:
+        self.path = path
+        self.error: str | None = None
+        self._budget = budget
+        self._report = report
+        self._db: sqlite3.Connection | None = None
+        self._cache: dict[tuple[str, str], tuple[float, float, Block]] = {}
+
+    def save(self, batch: Batch, now: float) -> bool:
+        """Write all of a batch or nothing; False when the disk did not take it."""
+        saved = self._guarded(lambda db: _write(db, batch, self._budget), False, now)
+        if saved:
+            self.error = None
+        return saved
+
+    def shift(self, now: float) -> float:
+        """The clock shift that was last saved, seconds."""
+        rows = self._rows("SELECT shift FROM clock", (), now)
+        return float(rows[0][0]) if rows else 0.0
+
+    def heads(self, now: float) -> list[tuple[str, bytes]]:
+        """The packed heads by metric."""
+        return [(metric, data) for metric, data in self._rows("SELECT * FROM head", (), now)]
+
+    def events(self, now: float) -> list[Event]:
+        """All events held, oldest first, on the window's own times."""
+        rows = self._rows("SELECT data FROM event ORDER BY time, id", (), now)
+        return [msgspec.msgpack.decode(data, type=Event) for (data,) in rows]
+
+    def block(self, kind: str, metric: str, first: float, end: float, now: float) -> Block:
+        """At least the chunks of `first` <= start < `end` as one block, from a cache if it can."""
+        known = self._cache.get((kind, metric))
+        if known and known[0] <= first and known[1] == end:
+            return known[2]
+        query = "SELECT data FROM chunk WHERE kind = ? AND metric = ? AND start >= ? AND start < ?"
+        rows = self._rows(f"{query} ORDER BY start", (kind, metric, first, end), now)
+        block = join(self._unpacked(data for (data,) in rows))
+        if sum(b.values.nbytes for _, _, b in self._cache.values()) > CACHE_BYTES:
+            self._cache.clear()
+        # A failed read found nothing, which is not to be remembered as nothing being there.
+        if self._db is not None:
+            self._cache[kind, metric] = (first, end, block)
+        return block
+
+    def _unpacked(self, packed: Iterable[bytes]) -> list[Block]:
+        blocks = []
+        for data in packed:
+            try:
+                blocks.append(unpack(data))
+            except ValueError as error:
+                self._report(f"{self.path}: {error}; it is left out")
+        return blocks
+
+    def close(self) -> None:
+        """Close the file; a later call opens it again."""
+        self._cache.clear()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _rows(self, query: str, values: tuple[object, ...], now: float) -> list[tuple[Any, ...]]:
+        return self._guarded(lambda db: db.execute(query, values).fetchall(), [], now)
+
+    def _guarded(self, work: Callable[[sqlite3.Connection], T], failed: T, now: float) -> T:
+        try:
+            if self._db is None:
+                self._db = open_file(self.path)
+            with self._db:
+                return work(self._db)
+        except (sqlite3.Error, OSError, UnknownVersion) as error:
+            self._failed(error, now)
+            return failed
+
+    def _failed(self, error: Exception, now: float) -> None:
+        self.close()
+        if damaged(error):
+            aside = set_aside(self.path, f"corrupt-{now:.0f}")
+            self._report(
+                f"the history in {self.path} cannot be read ({error}): it was moved to {aside} "
+                "and a new one begun; delete the old one or send it with a bug report"
+            )
+            return
+        message = (
+            f"history is not saved to {self.path} ({error}) and held in memory only: "
+            "free space on that disk, or make the folder writable"
+        )
+        if self.error is None:
+            self._report(message)
+        self.error = message
+
+
+def _write(db: sqlite3.Connection, batch: Batch, budget: int) -> bool:
+    db.execute("INSERT OR REPLACE INTO clock VALUES (0, ?)", (batch.shift,))
+    db.executemany("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?)", batch.chunks)
+    db.execute("DELETE FROM head")
+    db.executemany("INSERT INTO head VALUES (?, ?)", batch.heads)
+    db.executemany(
+        "INSERT INTO event (time, data) VALUES (?, ?)",
+        [(event.time, msgspec.msgpack.encode(event)) for event in batch.events],
+    )
+    for kind, start in batch.expire.items():
+        db.execute("DELETE FROM chunk WHERE kind = ? AND start < ?", (kind, start))
+    db.execute("DELETE FROM event WHERE time < ?", (batch.expire_events,))
+    db.execute("DELETE FROM event WHERE id <= (SELECT max(id) FROM event) - ?", (MAX_EVENTS,))
+    while _used(db) > budget and _drop_oldest(db):
+        pass
+    return True
+
+
+def _used(db: sqlite3.Connection) -> int:
+    pages, spare, size = (
+        db.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - spare) * size)
+
+
+def _drop_oldest(db: sqlite3.Connection) -> int:
+    return db.execute(
+        "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk ORDER BY start "
+        "LIMIT (SELECT count(*) / 10 + 1 FROM chunk))"
+    ).rowcount
