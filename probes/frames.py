@@ -1,4 +1,4 @@
-"""How a reader child talks to the agent: length-prefixed frames on a pipe. Standard library only."""
+"""How a reader child talks to the agent: length-prefixed frames on a pipe."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ watches its heartbeat, and no second child of a kind is started while the old on
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -179,17 +180,13 @@ class Reader:
         self._child = None
 
     def _signal(self, child: subprocess.Popen[bytes], number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             self._kill(child.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> None:
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        pass
 
 
 def _pipe(child: subprocess.Popen[bytes]) -> int:

@@ -26,7 +26,15 @@ def main(cadence: float, expected: int, root: Path) -> int:
     try:
         _sessions(writer, cadence, expected, root)
     except DriverGone as gone:
-        writer.status({"up": False, "code": gone.code, "gpus": [], "versions": versions(pynvml, root)})
+        writer.status(
+            {
+                "up": False,
+                "code": gone.code,
+                "listed": 0,
+                "gpus": [],
+                "versions": versions(pynvml, root),
+            }
+        )
     except BrokenPipeError:
         # Nothing is left to flush to.
         os._exit(0)

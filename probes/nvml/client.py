@@ -1,4 +1,4 @@
-"""One question to NVML and what its refusal means: not here, this GPU is gone, the driver is gone."""
+"""One question to NVML and what a refusal means: not here, the GPU is gone, the driver is gone."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _LOST = key("gpu_lost")
 
 
 class Identity(NamedTuple):
-    """What a GPU is called; `bus` as sysfs writes it (0000:3b:00.0), `driver` and `cuda` for info."""
+    """What a GPU is called; `bus` as sysfs writes it (0000:3b:00.0)."""
 
     uuid: str
     gpu: str

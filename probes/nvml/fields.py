@@ -24,7 +24,7 @@ _UNION = {
 
 
 class Field(NamedTuple):
-    """NVML field `number` in `scope` (a link, or what the field says), times `factor` into `key`."""
+    """NVML field `number` in `scope` (a link; else 0), times `factor` into `key`."""
 
     number: int
     key: Key

@@ -26,6 +26,7 @@ class Gpm:
         self._support = Question(nvml, "nvmlGpmQueryDeviceSupport", handle)
         self._supported: bool | None = None
         self._samples: list[Any] = []
+        self._take = self._support
         self._taken: float | None = None
 
     def read(self, turn: int, now: float, out: Readings) -> None:

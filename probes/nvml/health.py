@@ -20,8 +20,8 @@ class Health:
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._plain = [
-            (of, factor, Question(nvml, name, handle, *args))
-            for of, factor, name, *args in SLOW_CALLS
+            (call.key, call.factor, Question(nvml, call.function, handle, *call.args))
+            for call in SLOW_CALLS
         ]
         self._fields, self._links = Batch(nvml, handle, SLOW_FIELDS), Links(nvml, handle)
         self._sram = _Record(nvml, handle, "SramEccErrorStatus", "c_nvmlEccSramErrorStatus_v1_t")
@@ -50,8 +50,8 @@ class _Record:
 
     def __init__(self, nvml: Any, handle: Any, name: str, record: str) -> None:
         make = getattr(nvml, record, None)
-        self._record = make() if make else None
-        argument = byref(self._record) if make else None
+        self._record: Any = make() if make else None
+        argument = None if self._record is None else byref(self._record)
         self._question = Question(nvml, f"nvmlDeviceGet{name}", handle, argument)
 
     def ask(self, turn: int) -> Any | None:

@@ -1,4 +1,4 @@
-"""The agent's side of NVML: the child's frames as samples and events, and what its silence means."""
+"""The agent's side of NVML: what the child reads, and what its silence means."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudiag.probes import Event, Labels, Record, Sample, labels
+from gpudiag.probes import Labels, Record, Sample, labels
 from gpudiag.probes.catalog import metrics
 from gpudiag.probes.errors import Unavailable
 from gpudiag.probes.frames import STARTING, Frame
-from gpudiag.probes.nvml.client import GPU_GONE, LIBRARY_NOT_FOUND
+from gpudiag.probes.nvml.client import LIBRARY_NOT_FOUND
 from gpudiag.probes.nvml.decode import Decoder, stale
 from gpudiag.probes.nvml.told import driver_event, gpu_event, reader_event, xid_event
 from gpudiag.probes.nvml.wire import KEYS, READING, STATUS, VALUES, XID
@@ -27,10 +27,11 @@ _NO_LABELS: Labels = ()
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the child last said of the driver; `gpus` are (UUID, index, NVML code) of those listed."""
+    """What the child last said: `listed` GPUs, of which `gpus` are (UUID, index, NVML code)."""
 
     up: bool
     code: int | None
+    listed: int = 0
     gpus: tuple[tuple[str, str, int], ...] = ()
     versions: Labels = field(default=())
 
@@ -120,7 +121,7 @@ class Nvml:
             told = json.loads(frame.payload)
             gpus = tuple((uuid, gpu, code) for uuid, gpu, code in told["gpus"])
             versions = labels(**told["versions"])
-            self._settle(Status(told["up"], told["code"], gpus, versions), out)
+            self._settle(Status(told["up"], told["code"], told["listed"], gpus, versions), out)
         elif frame.kind == XID:
             told = json.loads(frame.payload)
             of = labels(uuid=told["uuid"], gpu=told["gpu"], xid=str(told["xid"]))
@@ -135,7 +136,7 @@ class Nvml:
         if not status.up:
             return
         self._worked = True
-        self.expected = max(self.expected, len(status.gpus))
+        self.expected = max(self.expected, status.listed)
         self._seen.update((uuid, gpu) for uuid, gpu, _ in status.gpus)
         codes = {uuid: code for uuid, _, code in before.gpus} if before else {}
         out += [

@@ -34,7 +34,9 @@ class Sensors:
         self._power = question("nvmlDeviceGetPowerUsage")
         self._reasons = question("nvmlDeviceGetCurrentClocksEventReasons")
         self._reasons_v1 = question("nvmlDeviceGetCurrentClocksThrottleReasons")
-        self._plain = [(of, factor, question(*call)) for of, factor, *call in FAST_CALLS]
+        self._plain = [
+            (call.key, call.factor, question(call.function, *call.args)) for call in FAST_CALLS
+        ]
         self._fields = Batch(nvml, handle, FAST_FIELDS)
 
     @property

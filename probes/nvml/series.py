@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gpudiag.probes.nvml.fields import ALL_LINKS, Field
 from gpudiag.probes.nvml.wire import Key
 
@@ -61,18 +63,30 @@ THROTTLE = tuple(
     )
 )
 
-SM_CLOCK, MEMORY_CLOCK = 1, 2
+SM_CLOCK, MEMORY_CLOCK = (1,), (2,)
+
+
+class Call(NamedTuple):
+    """An NVML call that gives one number, times `factor` into `key`."""
+
+    key: Key
+    factor: float
+    function: str
+    args: tuple[int, ...] = ()
+
 
 FAST_CALLS = (
-    (key("gpu_clock_hertz", clock="sm"), MEGA, "nvmlDeviceGetClockInfo", SM_CLOCK),
-    (key("gpu_clock_hertz", clock="memory"), MEGA, "nvmlDeviceGetClockInfo", MEMORY_CLOCK),
+    Call(key("gpu_clock_hertz", clock="sm"), MEGA, "nvmlDeviceGetClockInfo", SM_CLOCK),
+    Call(key("gpu_clock_hertz", clock="memory"), MEGA, "nvmlDeviceGetClockInfo", MEMORY_CLOCK),
 )
 
 SLOW_CALLS = (
-    (key("gpu_clock_max_hertz", clock="sm"), MEGA, "nvmlDeviceGetMaxClockInfo", SM_CLOCK),
-    (key("gpu_clock_max_hertz", clock="memory"), MEGA, "nvmlDeviceGetMaxClockInfo", MEMORY_CLOCK),
-    (key("gpu_pcie_link_generation"), 1.0, "nvmlDeviceGetCurrPcieLinkGeneration"),
-    (key("gpu_pcie_link_generation_max"), 1.0, "nvmlDeviceGetMaxPcieLinkGeneration"),
-    (key("gpu_pcie_link_width"), 1.0, "nvmlDeviceGetCurrPcieLinkWidth"),
-    (key("gpu_pcie_link_width_max"), 1.0, "nvmlDeviceGetMaxPcieLinkWidth"),
+    Call(key("gpu_clock_max_hertz", clock="sm"), MEGA, "nvmlDeviceGetMaxClockInfo", SM_CLOCK),
+    Call(
+        key("gpu_clock_max_hertz", clock="memory"), MEGA, "nvmlDeviceGetMaxClockInfo", MEMORY_CLOCK
+    ),
+    Call(key("gpu_pcie_link_generation"), 1.0, "nvmlDeviceGetCurrPcieLinkGeneration"),
+    Call(key("gpu_pcie_link_generation_max"), 1.0, "nvmlDeviceGetMaxPcieLinkGeneration"),
+    Call(key("gpu_pcie_link_width"), 1.0, "nvmlDeviceGetCurrPcieLinkWidth"),
+    Call(key("gpu_pcie_link_width_max"), 1.0, "nvmlDeviceGetMaxPcieLinkWidth"),
 )

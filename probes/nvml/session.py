@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpudiag.probes.nvml.client import GPU_GONE, UNKNOWN, DriverGone, Question, text_of
+from gpudiag.probes.nvml.client import DRIVER_GONE, UNKNOWN, DriverGone, Question, text_of
 from gpudiag.probes.nvml.device import SETS, Device, Identity
 from gpudiag.probes.nvml.events import Xids
 from gpudiag.probes.nvml.wire import Writer
@@ -68,7 +68,8 @@ class Session:
 
     def _status(self) -> dict[str, Any]:
         gpus = [[d.identity.uuid, d.identity.gpu, d.code] for d in self.devices]
-        return {"up": True, "code": 0, "gpus": gpus, "versions": self._versions}
+        told = {"up": True, "code": 0, "listed": self._listed}
+        return {**told, "gpus": gpus, "versions": self._versions}
 
     def _stale(self, turn: int) -> bool:
         answering = sum(1 for device in self.devices if device.code == 0)
@@ -119,16 +120,11 @@ def next_look(session_reads: int) -> int:
 def versions(nvml: Any, root: Path) -> dict[str, str]:
     """The library's driver version and the loaded module's, where known; also when init failed."""
     told = {}
-    ask: Callable[[], str | bytes] = nvml.nvmlSystemGetNVMLVersion
-    try:
+    with contextlib.suppress(nvml.NVMLError):
         # "12.570.124.06" is CUDA 12 and driver 570.124.06.
-        told["nvml"] = text_of(ask()).partition(".")[2]
-    except nvml.NVMLError:
-        pass
-    try:
+        told["nvml"] = text_of(nvml.nvmlSystemGetNVMLVersion()).partition(".")[2]
+    with contextlib.suppress(OSError):
         told["kernel_module"] = (root / "sys/module/nvidia/version").read_text().strip()
-    except OSError:
-        pass
     return told
 
 
@@ -142,6 +138,6 @@ def _unless_gone(nvml: Any, name: str, *args: Any) -> Any | None:
     try:
         return getattr(nvml, name)(*args)
     except nvml.NVMLError as failure:
-        if failure.value in GPU_GONE or failure.value not in (1, 9, 18):
-            return None
-        raise DriverGone(int(failure.value)) from failure
+        if failure.value in DRIVER_GONE:
+            raise DriverGone(int(failure.value)) from failure
+        return None

@@ -1,4 +1,4 @@
-"""What the NVML child says: series keys when they change, then bare values. Standard library only."""
+"""What the NVML child says: series keys when they change, then bare values."""
 
 from __future__ import annotations
 
