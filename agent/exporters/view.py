@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from gpudiag.agent.findings.finding import Finding
-from gpudiag.agent.window.table import Floats
+from gpudiag.agent.scheduler import ProbeStatus
 from gpudiag.probes import Labels
+
+Floats = npt.NDArray[np.float64]
 
 Reading = tuple[str, Labels, float, float]
 """(metric, labels, time in epoch seconds, value in the metric's base unit)."""
@@ -33,22 +38,6 @@ class AgentInfo:
     revision: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeStatus:
-    """The state of one probe.
-
-    `available` is False where its source is not on this machine, which is no failure; `detail`
-    says why in either case. `last_success` is epoch seconds or None, `duration` seconds.
-    """
-
-    name: str
-    ok: bool
-    detail: str
-    last_success: float | None
-    duration: float
-    available: bool = True
-
-
 class View(Protocol):
     """The running agent, read-only. Every method may be called from any thread.
 
@@ -60,7 +49,7 @@ class View(Protocol):
     def info(self) -> AgentInfo: ...
 
     def now(self) -> float:
-        """The time of the window, epoch seconds (a recording's clock in a replay)."""
+        """The agent's clock, epoch seconds; in a replay the recording's."""
 
     def generation(self) -> int:
         """A number that changes whenever samples, findings or probe states did."""

@@ -1,9 +1,12 @@
-"""The made-up nodes as fixtures."""
+"""The made-up nodes as fixtures, and the application over them."""
 
 from __future__ import annotations
 
 import pytest
 
+from gpudiag.agent.exporters.app import create_app
+from gpudiag.agent.exporters.view import Snapshots
+from tests.agent.exporters.client import Client
 from tests.agent.exporters.fake_view import FakeView, bare, incident
 
 
@@ -16,3 +19,8 @@ def view() -> FakeView:
 @pytest.fixture
 def empty() -> FakeView:
     return bare()
+
+
+@pytest.fixture
+def client(view: FakeView) -> Client:
+    return Client(create_app(Snapshots(view)), base_url="http://localhost:9440")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from gpudiag.agent.exporters.view import AgentInfo, Missing, ProbeStatus, Reading
+from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import Evidence, Rival, Suggestion, subject
-from gpudiag.agent.window.table import Floats
+from gpudiag.agent.scheduler import ProbeStatus
 from gpudiag.probes import Labels, labels
 
 NOW = 1_764_594_000.0

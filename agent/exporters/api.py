@@ -1,0 +1,154 @@
+"""The JSON API: findings, series, probes and actions of the running agent, to read only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gpudiag.agent.exporters.prometheus import Renderer
+from gpudiag.agent.exporters.view import Reading, Snapshot, Snapshots
+from gpudiag.agent.findings.finding import State
+from gpudiag.probes.catalog import metrics, symptoms
+from gpudiag.probes.errors import UsageError
+
+RECENT_SECONDS = 30.0
+"""How fresh a probe's last success must be for the agent to count as sampling."""
+
+LONGEST_SECONDS = 48 * 3600.0
+
+STATES = (*get_args(State), "unknown")
+
+
+def routes(snapshots: Snapshots) -> list[Route]:
+    """The machine-readable part of the HTTP interface; GET and HEAD only."""
+    renderer = Renderer(snapshots)
+
+    async def scrape(request: Request) -> Response:
+        headers = request.headers
+        answer = renderer.render(headers.get("accept", ""), headers.get("accept-encoding", ""))
+        kept = {"Content-Type": answer.content_type, "Vary": "Accept, Accept-Encoding"}
+        if answer.encoding:
+            kept["Content-Encoding"] = answer.encoding
+        return Response(answer.body, headers=kept)
+
+    async def healthz(_: Request) -> Response:
+        return _json({"status": "alive"})
+
+    async def readyz(_: Request) -> Response:
+        reason = why_not_ready(snapshots.get())
+        return _json({"ready": not reason, "reason": reason}, 503 if reason else 200)
+
+    def answer(of: Callable[[Snapshots, Request], Any]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return _json(of(snapshots, request))
+            except UsageError as error:
+                return _json({"error": str(error)}, 400)
+
+        return endpoint
+
+    return [
+        Route("/metrics", scrape),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/api/v1/findings", answer(findings)),
+        Route("/api/v1/series", answer(series)),
+        Route("/api/v1/actions", answer(actions)),
+        Route("/api/v1/probes", answer(probes)),
+    ]
+
+
+def why_not_ready(snapshot: Snapshot) -> str:
+    """Why the agent is not sampling; empty when it is."""
+    if snapshot.info.replay:
+        return "" if snapshot.samples else "the recording has not begun"
+    newest = max((p.last_success or 0.0 for p in snapshot.probes if p.ok), default=0.0)
+    if not newest:
+        return "no probe has succeeded; see /api/v1/probes"
+    if snapshot.now - newest > RECENT_SECONDS:
+        return f"the last success of any probe was {snapshot.now - newest:.0f} s ago"
+    return ""
+
+
+def findings(snapshots: Snapshots, request: Request) -> dict[str, Any]:
+    """`?state=` and `?symptom=` narrow the list; `unknown` holds what cannot be told."""
+    snapshot = snapshots.get()
+    state = _choice(request, "state", STATES)
+    symptom = _choice(request, "symptom", tuple(symptoms()))
+    return {
+        "now": snapshot.now,
+        "findings": [
+            f.to_json()
+            for f in snapshot.findings
+            if state in ("", f.state) and symptom in ("", f.symptom)
+        ],
+        "unknown": [
+            {"symptom": name, "state": "unknown", "missing": missing}
+            for name, missing in snapshot.unknown
+            if state in ("", "unknown") and symptom in ("", name)
+        ],
+    }
+
+
+def series(snapshots: Snapshots, request: Request) -> dict[str, Any]:
+    """Every fresh series; with `?metric=M&seconds=S` (and label=value) its points in that time."""
+    snapshot = snapshots.get()
+    query = dict(request.query_params)
+    metric = _choice(request, "metric", tuple(metrics()))
+    seconds = _seconds(query.pop("seconds", ""))
+    query.pop("metric", None)
+    if (seconds or query) and not metric:
+        raise UsageError("seconds and labels need a metric: ?metric=NAME&seconds=900")
+    chosen = [
+        reading
+        for reading in snapshot.samples
+        if metric in ("", reading[0]) and query.items() <= dict(reading[1]).items()
+    ]
+    return {"now": snapshot.now, "series": [_one(snapshots, r, seconds) for r in chosen]}
+
+
+def actions(snapshots: Snapshots, _: Request) -> dict[str, Any]:
+    """What the agent did or would have done, newest first."""
+    return {"mode": snapshots.get().info.mode, "actions": []}
+
+
+def probes(snapshots: Snapshots, _: Request) -> dict[str, Any]:
+    """Who is speaking, and how each of its sources does."""
+    snapshot = snapshots.get()
+    return {"now": snapshot.now, "agent": snapshot.info, "probes": snapshot.probes}
+
+
+def _one(snapshots: Snapshots, reading: Reading, seconds: float) -> dict[str, Any]:
+    metric, pairs, time, value = reading
+    row: dict[str, Any] = {"metric": metric, "labels": dict(pairs), "time": time, "value": value}
+    if seconds:
+        times, values = snapshots.view.history(metric, seconds, pairs)
+        row["points"] = list(zip(times.tolist(), values.tolist(), strict=True))
+    return row
+
+
+def _choice(request: Request, key: str, allowed: tuple[str, ...]) -> str:
+    value = request.query_params.get(key, "")
+    if value and value not in allowed:
+        listed = ", ".join(allowed) if len(allowed) < 10 else "those of the catalogue"
+        raise UsageError(f"{key}={value[:100]!r} is not known; use one of {listed}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text or 0.0)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds <= LONGEST_SECONDS:
+        raise UsageError(f"seconds={text[:100]!r} must be a number from 0 to {LONGEST_SECONDS:.0f}")
+    return seconds
+
+
+def _json(body: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")

@@ -1,0 +1,36 @@
+"""A runbook's markdown as HTML, each heading reachable by `#its-name`."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from itertools import pairwise
+
+from markupsafe import Markup
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+def html(symptom: str) -> Markup | None:
+    """The page of that symptom; None where there is none. HTML in the source is shown as text."""
+    if not _NAME.fullmatch(symptom):
+        return None
+    source = files("gpudiag.runbooks").joinpath(f"{symptom}.md")
+    return rendered(source.read_text("utf-8")) if source.is_file() else None
+
+
+def rendered(text: str) -> Markup:
+    """Markdown as HTML with an id on every heading."""
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    for opening, content in pairwise(tokens):
+        if opening.type == "heading_open":
+            opening.attrSet("id", slug(content.content))
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704
+
+
+def slug(heading: str) -> str:
+    """`Thermal throttle (hw)` as `thermal-throttle-hw`."""
+    return "-".join(re.findall(r"[a-z0-9]+", heading.lower()))

@@ -1,0 +1,116 @@
+"""Numbers, times and identifiers as a person reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from gpudiag.probes.catalog import Metric
+
+# A time before 1973 is an offset into a recording whose clock starts at 0.
+_FIRST_EPOCH = 1e8
+
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+
+_SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_SPELLED = {"pcie": "PCIe", "nvlink": "NVLink", "ib": "InfiniBand"} | {
+    word: word.upper() for word in ("gpu", "cpu", "xid", "ecc", "nvml", "kv", "rx", "tx", "oom")
+}
+_SYMBOLS = {"seconds": "s", "celsius": "°C", "watts": "W", "joules": "J", "hertz": "Hz"}
+
+
+def quantity(value: float | str, unit: str) -> str:
+    """A value with its unit: `57.3 GiB`, `97 %`, `1.16 GHz`; text stays as it is."""
+    if isinstance(value, str) or not math.isfinite(value):
+        return str(value)
+    if unit == "bytes":
+        return _scaled(value, _BINARY, "B")
+    if unit == "ratio":
+        return f"{value * 100:.3g} %"
+    if unit == "hertz":
+        return _scaled(value, tuple((factor, prefix + "Hz") for factor, prefix in _SI), "Hz")
+    if unit == "seconds" and abs(value) >= 60:
+        return duration(value)
+    number = f"{value:,.0f}" if value == round(value) else f"{value:,.4g}"
+    return f"{number} {_SYMBOLS.get(unit, unit)}".rstrip()
+
+
+def _scaled(value: float, scales: tuple[tuple[float, str], ...], base: str) -> str:
+    for factor, unit in scales:
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:.3g} {base}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `8 min`, `3 h 20 min`, `2 d 4 h`."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{max(seconds, 0):.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min".removesuffix(" 0 min")
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h".removesuffix(" 0 h")
+
+
+def clock(time: float) -> str:
+    """The node's local time; for a recording that starts at 0 the time into it."""
+    if time < _FIRST_EPOCH:
+        return f"{int(time) // 3600:d}:{int(time) % 3600 // 60:02d}:{int(time) % 60:02d} into it"
+    return f"{_local(time):%Y-%m-%d %H:%M:%S %Z}"
+
+
+def utc(time: float) -> str:
+    """Universal time of day, where it differs from the local one; else empty."""
+    if time < _FIRST_EPOCH or not _local(time).utcoffset():
+        return ""
+    return f"{datetime.fromtimestamp(time, UTC):%H:%M:%S} UTC"
+
+
+def _local(time: float) -> datetime:
+    return datetime.fromtimestamp(time, UTC).astimezone()
+
+
+def share(value: float, whole: float, unit: str) -> str:
+    """A part of a whole in one unit: `57.2 of 80 GiB`."""
+    number, _, symbol = quantity(value, unit).rpartition(" ")
+    most, _, of_symbol = quantity(whole, unit).rpartition(" ")
+    same = symbol == of_symbol
+    text = f"{number} of {most} {symbol}" if same else f"{number} {symbol} of {most} {of_symbol}"
+    return text.replace(" ", _NO_BREAK)
+
+
+def confidence(value: float) -> str:
+    """How sure we are, in words."""
+    for least, words in ((0.9, "almost certain"), (0.75, "very likely"), (0.5, "likely")):
+        if value >= least:
+            return words
+    return "a guess"
+
+
+def plain(identifier: str) -> str:
+    """`gpu-xid` as `GPU XID`, `pcie-degraded` as `PCIe degraded`."""
+    words = identifier.removeprefix("gpudiag_").replace("-", " ").replace("_", " ").split()
+    return " ".join(_SPELLED.get(word, word) for word in words)
+
+
+def measure(metric: Metric) -> str:
+    """`gpudiag_gpu_clock_hertz` as `GPU clock`: a value shown beside it has the unit."""
+    name = metric.name.removesuffix("_total")
+    return plain(name.removesuffix("_" + metric.unit) if metric.unit else name)
+
+
+def subject(pairs: Mapping[str, str], indices: Mapping[str, str]) -> str:
+    """Who is meant: `GPU 3`, `job llama, rank 3`; `indices` gives a GPU's number by its UUID."""
+    if not pairs:
+        return "this node"
+    words = []
+    for key, value in pairs.items():
+        if key == "uuid" and value in indices:
+            words.append(f"GPU {indices[value]}")
+        else:
+            words.append(f"{'GPU' if key == 'uuid' else key} {value}")
+    return ", ".join(words)

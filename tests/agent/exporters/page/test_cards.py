@@ -1,0 +1,49 @@
+"""Which series a piece of evidence is drawn from."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from gpudiag.agent.exporters.page.cards import Card, Dealer
+from gpudiag.agent.exporters.view import Floats, Snapshots
+from gpudiag.agent.rules.contract import Evidence
+from gpudiag.probes import Labels
+from tests.agent.exporters.fake_view import FakeView
+
+
+def card(view: FakeView, evidence: Evidence) -> Card:
+    hot = msgspec.structs.replace(view.found[1], evidence=(evidence,))
+    view.found = [hot]
+    return Dealer(Snapshots(view).get(), view, {}).findings().firing[0]
+
+
+def test_the_subject_picks_the_series_where_the_evidence_has_no_labels(view: FakeView) -> None:
+    (fact,) = card(view, Evidence("gpudiag_gpu_power_watts", 402.5, "watts", "> 600")).facts
+    assert fact.charted == "last 15 min, steady at 402.5 W"
+    assert 'class="band"' in fact.chart
+
+
+def test_an_ambiguous_series_is_not_drawn(view: FakeView) -> None:
+    (fact,) = card(view, Evidence("gpudiag_gpu_nvlink_up", 1.0)).facts
+    assert not fact.chart
+
+
+def test_what_has_no_history_is_said_and_not_drawn(view: FakeView) -> None:
+    (fact,) = card(view, Evidence("kmsg", "NVRM: Xid 79")).facts
+    assert (fact.value, str(fact.chart)) == ("NVRM: Xid 79", "")
+
+
+def test_a_counter_is_drawn_as_its_rate(view: FakeView, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rising(metric: str, seconds: float, labels: Labels) -> tuple[Floats, Floats]:
+        return np.arange(10.0), 250.0 * np.arange(10.0)
+
+    monkeypatch.setattr(view, "history", rising)
+    (fact,) = card(view, Evidence("gpudiag_gpu_energy_joules_total", 1.0, "joules")).facts
+    assert fact.charted == "last 9 s, per second, steady at 250 J"
+
+
+def test_a_resolved_one_says_how_long_it_lasted(view: FakeView) -> None:
+    (over,) = Dealer(Snapshots(view).get(), view, {}).findings().resolved
+    assert (over.lasting, over.ended) == ("4 min", "1 min")

@@ -1,0 +1,64 @@
+"""A storm of scrapes against the real server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+
+import pytest
+
+from gpudiag.agent.exporters.app import create_app
+from gpudiag.agent.exporters.server import make_server
+from gpudiag.agent.exporters.view import Snapshots
+from tests.agent.exporters.fake_view import FakeView
+
+
+@pytest.fixture
+def port(view: FakeView) -> Iterator[int]:
+    server = make_server(create_app(Snapshots(view)), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def get(port: int, path: str = "/metrics", method: str = "GET") -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_200_parallel_scrapes_get_one_rendering(port: int, view: FakeView) -> None:
+    with ThreadPoolExecutor(200) as storm:
+        answers = list(storm.map(lambda _: get(port), range(200)))
+    assert {status for status, _ in answers} == {200}
+    assert len({body for _, body in answers}) == 1
+    assert view.asked == 1
+
+
+def test_head_has_no_body(port: int) -> None:
+    assert get(port, "/", "HEAD") == (200, b"")
+
+
+def test_a_writer_is_not_kept_waiting_by_the_storm(port: int, view: FakeView) -> None:
+    slept = []
+    with ThreadPoolExecutor(50) as storm:
+        scrapes = [storm.submit(get, port) for _ in range(200)]
+        while not all(scrape.done() for scrape in scrapes):
+            before = time.monotonic()
+            time.sleep(0.01)
+            view.version += 1
+            slept.append(time.monotonic() - before)
+    assert all(scrape.result()[0] == 200 for scrape in scrapes)
+    # A sampler due every second must not slip by more than a fraction of it.
+    assert max(slept) < 0.5
