@@ -1,0 +1,34 @@
+from gpudiag.agent.rules.contract import Healthy, Unknown
+from tests.agent.rules.seam import diagnoses, judge
+
+EXPECTED = {"gpudiag_gpus_expected": "8x20"}
+
+
+def test_seven_of_eight() -> None:
+    found = diagnoses(judge("gpu-count-low", {"gpudiag_gpus": "7x20", **EXPECTED}))[""]
+    assert found.summary == "The driver lists 7 GPUs where 8 are expected."
+
+
+def test_eight_of_eight_is_healthy() -> None:
+    said = judge("gpu-count-low", {"gpudiag_gpus": "8x20", **EXPECTED})
+    assert said == [Healthy(())]
+
+
+def test_a_fall_without_an_expectation_cannot_be_judged() -> None:
+    said = judge("gpu-count-low", {"gpudiag_gpus": "8x10 7x10"})
+    assert said == [Unknown((), ("gpudiag_gpus_expected",))]
+
+
+def test_the_missing_one_is_named() -> None:
+    there = {f'gpudiag_gpu_power_watts{{uuid="GPU-{i}",gpu="{i}"}}': "300x20" for i in range(7)}
+    gone = {'gpudiag_gpu_power_watts{uuid="GPU-7",gpu="7"}': "300x5 stale"}
+    said = judge("gpu-count-low", {"gpudiag_gpus": "7x20", **EXPECTED, **there, **gone})
+    assert "Missing: GPU 7 (GPU-7)." in diagnoses(said)[""].summary
+
+
+def test_nodes_are_judged_apart() -> None:
+    nodes = {f'gpudiag_gpus{{node="n{i}"}}': f"{7 + i}x20" for i in range(2)}
+    wanted = {f'gpudiag_gpus_expected{{node="n{i}"}}': "8x20" for i in range(2)}
+    said = judge("gpu-count-low", {**nodes, **wanted})
+    assert said[1] == Healthy((("node", "n1"),))
+    assert diagnoses(said).keys() == {"n0"}

@@ -1,0 +1,42 @@
+from gpudiag.agent.rules.contract import Healthy
+from tests.agent.rules.seam import diagnoses, judge
+
+BUSY = 'gpudiag_gpu_utilization_ratio{{uuid="GPU-{}",gpu="{}"}}'
+
+
+def busy(gpu: int) -> str:
+    return BUSY.format(gpu, gpu)
+
+
+def test_a_silent_gpu_among_speaking_ones_is_lost() -> None:
+    said = judge("gpu-lost", {busy(0): "1x40", busy(1): "1x20 stale"})
+    assert diagnoses(said).keys() == {"GPU-1"}
+    assert Healthy((("uuid", "GPU-0"),)) in said
+
+
+def test_where_all_are_silent_no_gpu_is_lost() -> None:
+    series = {busy(0): "1x20 stale", busy(1): "1x20 stale", "gpudiag_host_load1": "1x40"}
+    assert judge("gpu-lost", series) == []
+
+
+def test_the_only_gpu_is_lost_while_the_driver_counts() -> None:
+    series = {busy(0): "1x20 stale", "gpudiag_gpus": "1x20 0x20", "gpudiag_gpus_expected": "1x41"}
+    assert diagnoses(judge("gpu-lost", series)).keys() == {"GPU-0"}
+
+
+def test_the_drivers_own_word_is_the_surest() -> None:
+    lost = 'gpudiag_gpu_lost{uuid="GPU-1",gpu="1"}'
+    series = {busy(0): "1x40", busy(1): "1x20 stale", lost: "0x20 1x20"}
+    assert diagnoses(judge("gpu-lost", series))["GPU-1"].confidence == 0.95
+
+
+def test_a_gpu_that_was_handed_away_is_not_lost() -> None:
+    series = {busy(0): "1x40", busy(1): "1x20 stale"}
+    counts = {"gpudiag_gpus": "2x20 1x20", "gpudiag_gpus_expected": "2x20 1x20"}
+    assert diagnoses(judge("gpu-lost", {**series, **counts})) == {}
+
+
+def test_one_metric_of_several_missing_is_not_a_loss() -> None:
+    heat = 'gpudiag_gpu_temperature_celsius{uuid="GPU-1",sensor="core"}'
+    said = judge("gpu-lost", {busy(0): "1x40", busy(1): "1x40", heat: "60x20 stale"})
+    assert diagnoses(said) == {}
