@@ -107,7 +107,7 @@ class Config(_Section, frozen=True):
     log: Log = Log()
 
 
-PROBES = ("disks", "host", "infiniband", "kmsg", "network", "nvml")
+PROBES = ("disks", "host", "infiniband", "kmsg", "network", "nvml", "processes")
 MIN_CADENCE = 0.1
 
 

@@ -11,14 +11,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gpudiag.agent import config as configuration
+from gpudiag.agent import probing
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
+from gpudiag.agent.expected import ExpectedGpus
 from gpudiag.agent.exporters.view import AgentInfo
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.store import Store
+from gpudiag.agent.inventory import Inventory
 from gpudiag.agent.live import LiveView
-from gpudiag.agent.recording.blackbox import BlackBox
 from gpudiag.agent.rules import RULES
 from gpudiag.agent.scheduler import Scheduler
 from gpudiag.agent.selfwatch import SelfWatch, cost_of
@@ -41,7 +43,6 @@ class Daemon:
         self,
         config: Config,
         state: Path,
-        probes: Sequence[Probe],
         *,
         clock: Clock,
         reload: Callable[[], Config] | None = None,
@@ -49,6 +50,9 @@ class Daemon:
         self._config = config
         self._reload = reload
         self._clock = clock
+        expected = ExpectedGpus(state / "expected_gpus")
+        inventory = Inventory(expected.count)
+        probes = probing.build(config, inventory)
         self._scheduler = Scheduler(probes, clock)
         self._store = Store(state / "findings.db")
         self._watch = SelfWatch(lambda: cost_of(_child_pids(probes)))
@@ -58,7 +62,7 @@ class Daemon:
             self._scheduler.batches,
             clock,
             about_self=self._about_self,
-            observers=_observers(config, state),
+            observers=[inventory, expected, *_black_box(config, state)],
         )
         self.view = LiveView(
             agent_info(config, clock.now()), self._writer, clock.now, self._scheduler.statuses
@@ -68,6 +72,7 @@ class Daemon:
         rules, limits = configuration.rules_in_force(config)
         # The window keeps what any rule may read, so that one enabled later finds its history.
         window = window_for(RULES, archive=Archive(state / "window.db"))
+        window.restore(self._clock.now())
         return Engine(rules, limits, window, Book(rules, firing=self._store.firing()))
 
     def run(self) -> None:
@@ -103,13 +108,15 @@ class Daemon:
 
 def _child_pids(probes: Sequence[Probe]) -> list[int]:
     """Process ids of the reader children that some probes run."""
-    pids = (getattr(probe, "child_pid", None) for probe in probes)
+    pids = (getattr(probe, "pid", None) for probe in probes)
     return [pid for pid in pids if pid]
 
 
-def _observers(config: Config, state: Path) -> list[Observer]:
+def _black_box(config: Config, state: Path) -> list[Observer]:
     if not config.recording.enabled:
         return []
+    from gpudiag.agent.recording.blackbox import BlackBox
+
     return [BlackBox(state / "recordings", after=..., max_bytes=config.recording.max_size)]
 
 

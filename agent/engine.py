@@ -9,16 +9,17 @@ from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import Limits, Rule, Unknown, Verdict
 from gpudiag.agent.window import Window
+from gpudiag.agent.window.archive import Archive
 from gpudiag.probes import Event, Sample
 
 log = logging.getLogger(__name__)
 
 
-def window_for(rules: Mapping[str, Rule], **options: float) -> Window:
-    """A window that keeps the history these rules read."""
+def window_for(rules: Mapping[str, Rule], archive: Archive | None = None) -> Window:
+    """A window that keeps the history these rules read, on disk where there is an archive."""
     reads = {metric for rule in rules.values() for metric in rule.reads}
     trends = {metric for rule in rules.values() for metric in rule.trends}
-    return Window(reads | trends, trends=trends, **options)
+    return Window(reads | trends, trends=trends, archive=archive)
 
 
 class Engine:

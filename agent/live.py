@@ -9,10 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from gpudiag.agent.engine import Engine
-from gpudiag.agent.exporters.view import AgentInfo, Missing, Reading
+from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.scheduler import ProbeStatus
-from gpudiag.agent.window.table import Floats
 from gpudiag.probes import Labels
 
 

@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from gpudiag.agent.config import Config
+from gpudiag.agent.inventory import Inventory
 from gpudiag.probes import Probe
+from gpudiag.probes.disks import Disks
+from gpudiag.probes.host import Host
+from gpudiag.probes.infiniband import Infiniband
+from gpudiag.probes.kmsg import Kmsg
+from gpudiag.probes.network import Network
+from gpudiag.probes.nvml.probe import Nvml
+from gpudiag.probes.processes import Processes
+from gpudiag.probes.remote_space import RemoteSpace
 
-Factory = Callable[[Config], Probe]
+KMSG = Path("/dev/kmsg")
+
+Factory = Callable[[Config, Inventory], Probe]
 
 
-def build(config: Config) -> list[Probe]:
-    """The probes that the configuration leaves enabled."""
-    enabled = {name: s.enabled for name, s in config.probes.items()}
-    return [make(config) for name, make in FACTORIES.items() if enabled.get(name, True)]
+def _nvml(config: Config, inventory: Inventory) -> Probe:
+    settings = config.probes.get("nvml")
+    cadence = settings.cadence if settings and settings.cadence else 1.0
+    # The kernel log knows of XIDs from before the agent, and of some that NVML never tells.
+    counts_xids = not (_enabled(config, "kmsg") and os.access(KMSG, os.R_OK))
+    return Nvml(
+        cadence=cadence,
+        expected=config.node.expected_gpus or inventory.expected_gpus,
+        counts_xids=counts_xids,
+    )
+
+
+FACTORIES: dict[str, Factory] = {
+    "disks": lambda _, __: Disks(remote=RemoteSpace()),
+    "host": lambda _, inventory: Host(pids=inventory.pids),
+    "infiniband": lambda _, __: Infiniband(),
+    "kmsg": lambda _, inventory: Kmsg(KMSG, identify=inventory.identify),
+    "network": lambda _, __: Network(),
+    "nvml": _nvml,
+    "processes": lambda _, inventory: Processes(inventory.watched),
+}
+
+
+def build(config: Config, inventory: Inventory) -> list[Probe]:
+    """The probes that the configuration leaves enabled, at their configured cadence."""
+    probes = []
+    for name, make in FACTORIES.items():
+        if not _enabled(config, name):
+            continue
+        probe = make(config, inventory)
+        settings = config.probes.get(name)
+        if settings and settings.cadence:
+            probe.cadence = float(settings.cadence)
+        probes.append(probe)
+    return probes
+
+
+def _enabled(config: Config, name: str) -> bool:
+    settings = config.probes.get(name)
+    if settings is not None:
+        return settings.enabled
+    return not (name == "kmsg" and config.node.role == "sidecar")

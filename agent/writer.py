@@ -25,11 +25,11 @@ REMEMBERED_SECONDS = 48 * 3600.0
 
 
 class Observer(Protocol):
-    """Whoever wants to see what passes: the black box."""
+    """Whoever wants to see what passes: the inventory, the black box."""
 
-    def observe(self, samples: Sequence[Sample], events: Sequence[Event]) -> None: ...
+    def observe(self, samples: Sequence[Sample], events: Sequence[Event], /) -> None: ...
 
-    def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None: ...
+    def on_findings(self, now: float, changed: Sequence[Finding], window: Window, /) -> None: ...
 
 
 class Writer:
@@ -56,7 +56,6 @@ class Writer:
         self._clock = clock
         self._about_self = about_self
         self._observers = observers
-        engine.window.now = clock.now()
         self._retold = Retold(engine.window.events(REMEMBERED_SECONDS))
         self._stopping = threading.Event()
         self._next_rules: tuple[Mapping[str, Rule], Mapping[str, Limits]] | None = None
@@ -80,6 +79,7 @@ class Writer:
         while not self._stopping.is_set():
             self.turn(max(0.0, min(self._due - self._clock.monotonic(), 0.5)))
         self._store.save((), self._clock.now())
+        self._engine.window.close()
 
     def turn(self, wait: float) -> None:
         """Take one batch, waiting at most `wait` seconds for it, and evaluate where that is due."""

@@ -58,9 +58,8 @@ class Probe(Protocol):
     def metrics(self) -> frozenset[str]:
         """The metrics it may emit, keys of the catalogue; checked when the agent starts."""
 
-    @property
-    def cadence(self) -> float:
-        """Seconds between reads."""
+    cadence: float
+    """Seconds between reads; the configuration may set it."""
 
     def read(self) -> Iterable[Record]:
         """All that is known now. Raises `Unavailable` when the thing is not on this machine."""

@@ -44,13 +44,13 @@ def _config(path: Path | None, listen: str | None) -> Config:
 
 
 def _watch(config: Config, path: Path | None, listen: str | None) -> None:
-    from gpudiag.agent import probing, state
+    from gpudiag.agent import state
     from gpudiag.agent.clock import Clock
     from gpudiag.agent.daemon import Daemon
 
     folder = state.prepared(state.state_folder(os.environ, os.getuid()))
     reload = (lambda: _config(path, listen)) if path else None
-    Daemon(config, folder, probing.build(config), clock=Clock(), reload=reload).run()
+    Daemon(config, folder, clock=Clock(), reload=reload).run()
 
 
 def _play(config: Config, path: Path, speed: float) -> None:

@@ -1,0 +1,47 @@
+"""How many GPUs this node should have: the most ever seen, remembered over restarts."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.window import Window
+from gpudiag.probes import Event, Sample
+
+log = logging.getLogger(__name__)
+
+
+class ExpectedGpus:
+    """Keeps `gpudiag_gpus_expected` in a file, so that a GPU lost before a restart stays missed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.count = _read(path)
+
+    def observe(self, samples: Sequence[Sample], _events: Sequence[Event]) -> None:
+        """Write the number down whenever it has changed."""
+        for sample in samples:
+            if sample.metric == "gpudiag_gpus_expected" and int(sample.value) != self.count:
+                self.count = int(sample.value)
+                self._write()
+
+    def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None:
+        """Findings do not change what is expected."""
+
+    def _write(self) -> None:
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.write_text(f"{self.count}\n")
+            os.replace(fresh, self._path)
+        except OSError as error:
+            log.warning("cannot remember the number of GPUs in %s: %s", self._path, error)
+
+
+def _read(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,84 @@
+"""Which GPUs and GPU processes there are, learned from what passes by, for the probes that ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.window import Window
+from gpudiag.probes import Event, Labels, Sample, labels
+from gpudiag.probes.kernel_lines import normalise_pci
+from gpudiag.probes.processes import Role, Watched
+
+FORGET_SECONDS = 60.0
+"""A process that the driver has not named for so long does not hold a GPU any more."""
+
+_SERVERS = ("vllm", "sglang", "triton", "text-generation", "trtllm", "dynamo", "ray::")
+
+
+class Inventory:
+    """An observer of batches. Its answers are plain dictionaries: any thread may ask."""
+
+    def __init__(self, expected_gpus: int = 0, proc: Path = Path("/proc")) -> None:
+        self.expected_gpus = expected_gpus
+        self._proc = proc
+        self._gpus: dict[str, Labels] = {}
+        self._processes: dict[int, tuple[float, str]] = {}
+        self._now = 0.0
+
+    def observe(self, samples: Sequence[Sample], _events: Sequence[Event]) -> None:
+        """Take note of GPUs and of the processes on them."""
+        for metric, pairs, time, _ in samples:
+            if metric == "gpudiag_gpu_process_memory_bytes":
+                of = dict(pairs)
+                self._now = time
+                self._processes[int(of["pid"])] = (time, of.get("process", ""))
+            elif metric == "gpudiag_gpu_info":
+                of = dict(pairs)
+                pci = normalise_pci(of.get("pci_bus_id", ""))
+                self._gpus[pci] = labels(uuid=of["uuid"], gpu=of.get("gpu", ""))
+
+    def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None:
+        """Findings say nothing of what there is."""
+
+    def identify(self, pci: str) -> Labels | None:
+        """`uuid` and `gpu` of the GPU at a bus id such as `0000:3b:00.0`; None while unknown."""
+        return self._gpus.get(pci)
+
+    def watched(self) -> list[Watched]:
+        """The processes on the GPUs and their data loaders."""
+        return list(self._each_watched())
+
+    def pids(self) -> list[int]:
+        """Process ids of those on the GPUs."""
+        return [pid for pid, _ in self._present()]
+
+    def _present(self) -> list[tuple[int, str]]:
+        known = list(self._processes.items())
+        for pid, (seen, _) in known:
+            if self._now - seen > FORGET_SECONDS:
+                self._processes.pop(pid, None)
+        return [(pid, name) for pid, (seen, name) in known if self._now - seen <= FORGET_SECONDS]
+
+    def _each_watched(self) -> Iterator[Watched]:
+        present = self._present()
+        on_gpu = {pid for pid, _ in present}
+        for pid, name in present:
+            role = _role(name)
+            yield Watched(pid, role)
+            if role == "trainer":
+                children = (c for c in self._children(pid) if c not in on_gpu)
+                yield from (Watched(child, "loader") for child in children)
+
+    def _children(self, pid: int) -> list[int]:
+        try:
+            text = (self._proc / f"{pid}/task/{pid}/children").read_text()
+        except OSError:
+            return []
+        return [int(word) for word in text.split()]
+
+
+def _role(name: str) -> Role:
+    lower = name.lower()
+    return "server" if any(known in lower for known in _SERVERS) else "trainer"
