@@ -1,0 +1,100 @@
+"""`gpudiag doctor`: one look at this node, without a running agent."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gpudiag.agent import config as configuration
+from gpudiag.agent import probing, units
+from gpudiag.agent.commands import output
+from gpudiag.agent.config import Config
+from gpudiag.agent.doctor.examine import Examination, examine
+from gpudiag.agent.doctor.report import WORDS, Line, State, exit_code
+from gpudiag.agent.doctor.rights import Process
+from gpudiag.agent.inventory import Inventory
+from gpudiag.probes.catalog import Severity
+from gpudiag.probes.errors import GpudiagError
+
+_STYLES: dict[State, str] = {
+    "ok": "green",
+    "note": "blue",
+    "warning": "yellow",
+    "critical": "bold red",
+    "unknown": "magenta",
+    "absent": "dim",
+}
+_WIDTH = 11
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), envvar="GPUDIAG_CONFIG")
+@click.option("--json", "as_json", is_flag=True, help="One object: lines and findings.")
+@click.option("--for", "span", default="6s", show_default=True, help="How long to look.")
+@click.option(
+    "--deadline", default="20s", show_default=True, help="How long to wait for a slow probe."
+)
+@output.fail_on
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    path: Path | None,
+    as_json: bool,
+    span: str,
+    deadline: str,
+    fail_on: Severity,
+) -> None:
+    """Look once at this node: driver, GPUs, kernel log, host, network, environment, rights.
+
+    Runs the agent's own probes and rules for a few seconds; no agent need be running. A driver
+    that hangs is told, not waited for. Example: gpudiag doctor --json | jq -r '.lines[].seen'
+    """
+    logging.basicConfig(level=logging.ERROR)
+    config = configuration.load(path) if path else Config()
+    inventory = Inventory()
+    found = examine(
+        config,
+        probing.build(config, inventory),
+        Process(os.environ, os.geteuid()),
+        observe=inventory.observe,
+        seconds=units.seconds(span),
+        deadline=units.seconds(deadline),
+    )
+    if as_json:
+        click.echo(json.dumps(found.to_json()))
+    else:
+        _show(found)
+    if found.nothing:
+        raise GpudiagError("no probe could read anything here: see the lines above for each reason")
+    ctx.exit(exit_code(found.lines, found.findings, fail_on))
+
+
+def _show(found: Examination) -> None:
+    console = Console(highlight=False)
+    for area, lines in itertools.groupby(found.lines, lambda line: line.area):
+        console.print(Text(area.upper(), style="bold"))
+        _show_area(console, list(lines))
+        console.print()
+    firing = [f.to_json() for f in found.findings if f.state == "firing" and not f.explained_by]
+    console.print(Text("FINDINGS" if firing else "Nothing known is wrong.", style="bold"))
+    for finding in sorted(firing, key=output.worst_first):
+        output.show(console, finding)
+
+
+def _show_area(console: Console, lines: Sequence[Line]) -> None:
+    for line in lines:
+        word = WORDS.get(line.state, line.state)
+        text = Text("  ").append(f"{word:{_WIDTH}} ", style=_STYLES[line.state])
+        text.append(line.check, style="bold").append(f": {line.seen}")
+        console.print(text, soft_wrap=True)
+        if line.todo:
+            console.print(Text(f"  {'':{_WIDTH}} -> {line.todo}", style="dim"), soft_wrap=True)
