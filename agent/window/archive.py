@@ -13,7 +13,7 @@ import msgspec
 
 from gpudiag.agent.window.block import Block, join, unpack
 from gpudiag.agent.window.schema import UnknownVersion, damaged, open_file, set_aside
-from gpudiag.probes import Event
+from gpudiag.probes import Event, Labels
 
 T = TypeVar("T")
 
@@ -24,17 +24,27 @@ MAX_EVENTS = 20_000
 CACHE_BYTES = 8 << 20
 
 
+class SavedHead(msgspec.Struct, array_like=True, frozen=True):
+    """A series as it stood: see `table.Head`."""
+
+    labels: Labels
+    time: float
+    value: float
+    gap: float
+    limit: float
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What one save writes. Times are the window's own; `shift` added to them gives the clock's.
 
-    `chunks` are (kind, metric, start, packed block), `heads` (metric, packed). Of each kind the
+    `chunks` are (kind, metric, start, packed block), `heads` (metric, its heads). Of each kind the
     chunks that start before `expire[kind]` are deleted, and the events before `expire_events`.
     """
 
     shift: float
     chunks: Sequence[tuple[str, str, float, bytes]]
-    heads: Sequence[tuple[str, bytes]]
+    heads: Sequence[tuple[str, Sequence[SavedHead]]]
     events: Sequence[Event]
     expire: Mapping[str, float]
     expire_events: float
@@ -73,14 +83,15 @@ class Archive:
         rows = self._rows("SELECT shift FROM clock", (), now)
         return float(rows[0][0]) if rows else 0.0
 
-    def heads(self, now: float) -> list[tuple[str, bytes]]:
-        """The packed heads by metric."""
-        return [(metric, data) for metric, data in self._rows("SELECT * FROM head", (), now)]
+    def heads(self, now: float) -> list[tuple[str, list[SavedHead]]]:
+        """The heads of each metric that was kept."""
+        rows = self._rows("SELECT metric, data FROM head", (), now)
+        return [(metric, self._decoded(data, list[SavedHead]) or []) for metric, data in rows]
 
     def events(self, now: float) -> list[Event]:
         """All events held, oldest first, on the window's own times."""
         rows = self._rows("SELECT data FROM event ORDER BY time, id", (), now)
-        return [msgspec.msgpack.decode(data, type=Event) for (data,) in rows]
+        return [event for (data,) in rows if (event := self._decoded(data, Event)) is not None]
 
     def block(self, kind: str, metric: str, first: float, end: float, now: float) -> Block:
         """At least the chunks of `first` <= start < `end` as one block, from a cache if it can."""
@@ -96,6 +107,13 @@ class Archive:
         if self._db is not None:
             self._cache[kind, metric] = (first, end, block)
         return block
+
+    def _decoded(self, data: bytes, kind: type[T]) -> T | None:
+        try:
+            return msgspec.msgpack.decode(data, type=kind)
+        except msgspec.MsgspecError as error:
+            self._report(f"{self.path}: an entry is damaged: {error}; it is left out")
+            return None
 
     def _unpacked(self, packed: Iterable[bytes]) -> list[Block]:
         blocks = []
@@ -129,12 +147,12 @@ class Archive:
     def _failed(self, error: Exception, now: float) -> None:
         self.close()
         if damaged(error):
-            aside = set_aside(self.path, f"corrupt-{now:.0f}")
-            self._report(
-                f"the history in {self.path} cannot be read ({error}): it was moved to {aside} "
-                "and a new one begun; delete the old one or send it with a bug report"
-            )
-            return
+            try:
+                self._begin_anew(error, now)
+            except OSError as stuck:
+                error = stuck
+            else:
+                return
         message = (
             f"history is not saved to {self.path} ({error}) and held in memory only: "
             "free space on that disk, or make the folder writable"
@@ -143,12 +161,20 @@ class Archive:
             self._report(message)
         self.error = message
 
+    def _begin_anew(self, error: Exception, now: float) -> None:
+        aside = set_aside(self.path, f"{now:.0f}")
+        self._report(
+            f"the history in {self.path} cannot be read ({error}): it was moved to {aside} "
+            "and a new one begun; delete the old one or send it with a bug report"
+        )
+
 
 def _write(db: sqlite3.Connection, batch: Batch, budget: int) -> bool:
     db.execute("INSERT OR REPLACE INTO clock VALUES (0, ?)", (batch.shift,))
     db.executemany("INSERT OR REPLACE INTO chunk VALUES (?, ?, ?, ?)", batch.chunks)
     db.execute("DELETE FROM head")
-    db.executemany("INSERT INTO head VALUES (?, ?)", batch.heads)
+    heads = [(metric, msgspec.msgpack.encode(saved)) for metric, saved in batch.heads]
+    db.executemany("INSERT INTO head VALUES (?, ?)", heads)
     db.executemany(
         "INSERT INTO event (time, data) VALUES (?, ?)",
         [(event.time, msgspec.msgpack.encode(event)) for event in batch.events],

@@ -12,6 +12,7 @@ EVENT_SECONDS = 48 * 3600.0
 MAX_EVENTS = 20_000
 MAX_CHARACTERS = 4 << 20
 SAME_SECONDS = 2.0
+RETELLING_SECONDS = 600.0
 
 
 class Events:
@@ -21,6 +22,7 @@ class Events:
         self.unsaved: list[Event] = []
         self._held: deque[Event] = deque()
         self._characters = 0
+        self._retold_until = 0.0
         self._restored: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 
     def add(self, event: Event) -> None:
@@ -30,8 +32,9 @@ class Events:
         self.unsaved.append(event)
         self._insert(event)
 
-    def restore(self, events: Iterable[Event]) -> None:
+    def restore(self, events: Iterable[Event], now: float) -> None:
         """Take back saved events. A log read anew from its start will tell each of them again."""
+        self._retold_until = now + RETELLING_SECONDS
         for event in events:
             self._insert(event)
             self._restored[event.source, event.line].append(event.time)
@@ -57,6 +60,8 @@ class Events:
 
     def expire(self, now: float) -> None:
         """Let go of what is older than two days."""
+        if now > self._retold_until:
+            self._restored.clear()
         while self._held and self._held[0].time < now - EVENT_SECONDS:
             self._characters -= len(self._held.popleft().line)
 
@@ -74,5 +79,6 @@ class Events:
         """Move every event in time, after the clock jumped."""
         self._held = deque(replace(event, time=event.time + seconds) for event in self._held)
         self.unsaved = [replace(event, time=event.time + seconds) for event in self.unsaved]
+        self._retold_until += seconds
         for times in self._restored.values():
             times[:] = [time + seconds for time in times]

@@ -5,28 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-import msgspec
-
-from gpudiag.agent.window.archive import Archive, Batch
+from gpudiag.agent.window.archive import Archive, Batch, SavedHead
 from gpudiag.agent.window.block import Block, cut, pack
 from gpudiag.agent.window.events import EVENT_SECONDS, Events
 from gpudiag.agent.window.grid import Grid
 from gpudiag.agent.window.minutes import MINUTE, STATS
 from gpudiag.agent.window.table import LATE_SECONDS, Head, Table
-from gpudiag.probes import Event, Labels
-
-
-class _Head(msgspec.Struct, array_like=True):
-    labels: Labels
-    time: float
-    value: float
-    gap: float
-    limit: float
-
+from gpudiag.probes import Event
 
 RAW = "raw"
-
-_HEADS = msgspec.msgpack.Decoder(list[_Head])
 
 
 def grids(table: Table) -> Iterator[tuple[str, Grid]]:
@@ -66,8 +53,8 @@ def _chunks(table: Table) -> Iterator[tuple[str, str, float, bytes]]:
             start += grid.block
 
 
-def _heads(heads: Iterable[Head]) -> bytes:
-    return msgspec.msgpack.encode([_Head(h.labels, h.time, h.value, h.gap, h.limit) for h in heads])
+def _heads(heads: Iterable[Head]) -> list[SavedHead]:
+    return [SavedHead(h.labels, h.time, h.value, h.gap, h.limit) for h in heads]
 
 
 def events(archive: Archive, now: float, offset: float) -> list[Event]:
@@ -81,11 +68,11 @@ def restore(
     """Fill the tables of the `kept` metrics as the last save left them; gives the clock offset."""
     offset = archive.shift(wall)
     now = wall - offset
-    for metric, packed in archive.heads(wall):
+    for metric, heads in archive.heads(wall):
         if metric not in kept:
             continue
         table = table_of(metric)
-        _restore_heads(table, _HEADS.decode(packed), now)
+        _restore_heads(table, heads, now)
         for kind, grid in grids(table):
             floor, end = (now - grid.saved_span) // grid.block * grid.block, now + LATE_SECONDS
             _restore_grid(grid, archive.block(kind, metric, floor, end, wall), floor, end)
@@ -95,7 +82,7 @@ def restore(
     return offset
 
 
-def _restore_heads(table: Table, heads: Iterable[_Head], now: float) -> None:
+def _restore_heads(table: Table, heads: Iterable[SavedHead], now: float) -> None:
     for saved in heads:
         if saved.time <= now + LATE_SECONDS:
             head = table.open(saved.labels)

@@ -61,8 +61,13 @@ def damaged(error: Exception) -> bool:
 
 
 def set_aside(path: Path, mark: str) -> Path:
-    """Rename the file to `NAME.MARK`, its logs too; gives the new path."""
-    aside = path.with_name(f"{path.name}.{mark}")
+    """Rename the file to `NAME.corrupt-MARK`, its logs too; gives the new path.
+
+    The one before it is deleted: a failing disk must not fill up with them.
+    """
+    for older in path.parent.glob(f"{path.name}.corrupt-*"):
+        older.unlink()
+    aside = path.with_name(f"{path.name}.corrupt-{mark}")
     for suffix in ("", "-wal", "-shm"):
         part = Path(f"{path}{suffix}")
         if part.exists():

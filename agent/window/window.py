@@ -90,7 +90,7 @@ class Window:
         self.now = self._tidied = now
         if self._archive is not None:
             self._offset = saving.restore(self._archive, self._table, self._kept, now)
-            self._events.restore(saving.events(self._archive, now, self._offset))
+            self._events.restore(saving.events(self._archive, now, self._offset), now)
 
     def close(self) -> None:
         """Save what the last minute brought and close the archive."""

@@ -250,6 +250,41 @@ def test_a_full_disk_is_said_and_all_is_saved_when_there_is_room(
     assert len(again.events(3600.0)) == 50
 
 
+def test_damaged_entries_are_left_out_and_the_rest_is_used(path: Path, told: list[str]) -> None:
+    window = opened(path, told)
+    window.add([], [Event(START, "kmsg", "whole"), Event(START, "kmsg", "torn")])
+    run(window, START, START + 1000.0)
+    window.close()
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE event SET data = x'ff' WHERE id = 2")
+        db.execute("UPDATE head SET data = x'ff' WHERE metric = 'x_total'")
+        db.execute("UPDATE chunk SET data = x'ff' WHERE kind = 'raw' AND start <= ?", (START,))
+    db.close()
+    again = opened(path, told, window.now)
+    assert [event.line for event in again.events(3600.0)] == ["whole"]
+    assert again.latest("x_total") == []
+    assert again.series("m", 3600.0)[0].values[0] > 0.0
+    assert len(told) == 3
+
+
+def test_only_the_newest_damaged_file_is_kept(path: Path, told: list[str]) -> None:
+    for at in (0.0, 500.0):
+        path.write_bytes(b"no database" * 100)
+        opened(path, told, START + at).close()
+    aside = [f.name for f in path.parent.iterdir() if "corrupt" in f.name]
+    assert aside == [f"window.db.corrupt-{START + 500:.0f}"]
+
+
+def test_events_told_long_after_a_restart_are_new_ones(path: Path, told: list[str]) -> None:
+    window = opened(path, told)
+    window.add([], [Event(START, "kmsg", "line")])
+    window.close()
+    again = opened(path, told, START + 60.0)
+    again.now = START + 700.0
+    again.add([], [Event(START, "kmsg", "line")])
+    assert len(again.events(3600.0)) == 2
+
+
 def batch(number: int, size: int) -> Batch:
     chunk = ("raw", "m", float(number), os.urandom(size))
     return Batch(0.0, [chunk], [], [], {}, 0.0)
