@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from gpudiag.agent.window import Series
 
+Floats = npt.NDArray[np.float64]
+
 FEW = 3
 """Samples below which a span says nothing about what lasts."""
 
@@ -50,12 +52,18 @@ def above_since(series: Series, limit: float) -> float:
 
 def steady_slope(series: Series) -> float:
     """Change a second of a trend that all thirds of the span share; 0.0 for steps and sawtooths."""
-    if len(series.times) < 2 * FEW:
+    if len(series.times) < 3 * FEW:
         return 0.0
-    thirds = np.array_split(series.values, 3), np.array_split(series.times, 3)
-    low, middle, high = (float(np.median(part)) for part in thirds[0])
-    whole = high - low
-    # A step leaves one half of the way with nearly all of the change.
-    if whole == 0.0 or not 0.25 <= (middle - low) / whole <= 0.75:
+    times = np.array_split(series.times - series.times[0], 3)
+    values = np.array_split(series.values, 3)
+    slopes = [_fit(t, v) for t, v in zip(times, values, strict=True)]
+    # A step or a ramp that has ended leaves a third with hardly any change of its own.
+    if min(map(abs, slopes)) < 0.3 * max(map(abs, slopes)) or min(slopes) * max(slopes) <= 0.0:
         return 0.0
-    return whole / float(np.median(thirds[1][2]) - np.median(thirds[1][0]))
+    across = float(np.median(times[2]) - np.median(times[0]))
+    return float(np.median(values[2]) - np.median(values[0])) / across
+
+
+def _fit(times: Floats, values: Floats) -> float:
+    middle = times - times.mean()
+    return float(middle @ values / (middle @ middle))

@@ -146,7 +146,10 @@ def _waited_for(window: Window, limits: Limits, where: Where) -> bool:
 
 
 def _fall(series: Series, seconds: float) -> float:
-    last = tail(series, seconds)
+    if len(series.times) < 2:
+        return 0.0
+    spacing = float(series.times[-1] - series.times[-2])
+    last = tail(series, max(seconds, 9.0 * spacing))
     return steady_slope(last) if last is not None else 0.0
 
 
