@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,9 +98,12 @@ class Archive:
         known = self._cache.get((kind, metric))
         if known and known[0] <= first and known[1] == end:
             return known[2]
-        query = "SELECT data FROM chunk WHERE kind = ? AND metric = ? AND start >= ? AND start < ?"
-        rows = self._rows(f"{query} ORDER BY start", (kind, metric, first, end), now)
-        block = join(self._unpacked(data for (data,) in rows))
+        query = (
+            "SELECT rowid, data FROM chunk WHERE kind = ? AND metric = ? AND start >= ? "
+            "AND start < ? ORDER BY start"
+        )
+        rows = self._rows(query, (kind, metric, first, end), now)
+        block = join([b for row, data in rows if (b := self._unpacked(row, data, now))])
         if sum(b.values.nbytes for _, _, b in self._cache.values()) > CACHE_BYTES:
             self._cache.clear()
         # A failed read found nothing, which is not to be remembered as nothing being there.
@@ -115,14 +118,13 @@ class Archive:
             self._report(f"{self.path}: an entry is damaged: {error}; it is left out")
             return None
 
-    def _unpacked(self, packed: Iterable[bytes]) -> list[Block]:
-        blocks = []
-        for data in packed:
-            try:
-                blocks.append(unpack(data))
-            except ValueError as error:
-                self._report(f"{self.path}: {error}; it is left out")
-        return blocks
+    def _unpacked(self, row: int, data: bytes, now: float) -> Block | None:
+        try:
+            return unpack(data)
+        except ValueError as error:
+            self._report(f"{self.path}: {error}; it is deleted")
+            self._rows("DELETE FROM chunk WHERE rowid = ?", (row,), now)
+            return None
 
     def close(self) -> None:
         """Close the file; a later call opens it again."""
