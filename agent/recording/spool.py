@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,9 @@ ROW = np.dtype([("series", "<u4"), ("time", "<f8"), ("value", "<f8")])
 
 Rows = npt.NDArray[np.void]
 
-_PACK = struct.Struct("<Idd").pack
+pack = struct.Struct("<Idd").pack
+"""One row as bytes, from series number, time and value."""
+
 _FLUSH_BYTES = 256 * 1024
 _KEY = msgspec.json.Decoder(tuple[str, tuple[tuple[str, str], ...]])
 
@@ -42,11 +44,26 @@ class Spool:
         for metric, labels, time, value in samples:
             number = self._numbers.get((metric, labels))
             if number is None:
-                number = self._numbers[metric, labels] = len(self._numbers)
-                self._waiting[SERIES] += msgspec.json.encode((metric, labels)) + b"\n"
-            rows += _PACK(number, time, value)
+                number = self._number((metric, labels))
+            rows += pack(number, time, value)
         for event in events:
             self._waiting[EVENTS] += msgspec.json.encode(event) + b"\n"
+        self._flush_if_much()
+
+    def add_rows(self, keys: Sequence[SeriesKey], rows: Rows) -> None:
+        """Take rows whose series are indices into `keys`; raises `OSError`."""
+        known = (self._numbers.get(key) for key in keys)
+        numbers = [self._number(k) if n is None else n for k, n in zip(keys, known, strict=True)]
+        rows = rows.copy()
+        rows["series"] = np.array(numbers, dtype=np.uint32)[rows["series"]]
+        self._waiting[SAMPLES] += rows.tobytes()
+        self._flush_if_much()
+
+    def _number(self, key: SeriesKey) -> int:
+        self._waiting[SERIES] += msgspec.json.encode(key) + b"\n"
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _flush_if_much(self) -> None:
         if sum(map(len, self._waiting.values())) > _FLUSH_BYTES:
             self.flush()
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+
+import msgspec
+import numpy as np
 
 from gpudiag.agent.recording import meta as meta_file
 from gpudiag.agent.recording import metrics_text, openmetrics, reader, spool
@@ -16,11 +21,15 @@ from gpudiag.agent.recording.timeline import SeriesKey
 from gpudiag.probes import Event, Sample
 from gpudiag.probes.errors import GpudiagError, UsageError
 
+log = logging.getLogger(__name__)
+
 PARTIAL = ".partial"
+BROKEN = ".broken"
 SNAPSHOTS = "snapshots"
 ARCHIVE = ".tar.gz"
 
-_EVENT_OVERHEAD = 120
+_COMPRESSION = 6
+_EVENT_BYTES = 120
 _NUMBERS_BYTES = 32
 
 
@@ -40,61 +49,84 @@ class RecordingWriter:
         self._left = max_bytes
         self._sizes: dict[SeriesKey, int] = {}
         self._gone = False
-        if target.exists():
-            raise UsageError(f"{target} is there already: name another place")
-        try:
+        _refuse_existing(target)
+        with self._refusing():
             self._partial.mkdir(mode=0o700, parents=True)
             meta_file.write(meta, self._partial)
             self._spool = spool.Spool(self._partial)
-        except OSError as error:
-            raise self._refused(error) from error
+
+    @property
+    def full(self) -> bool:
+        """Whether the size limit has been reached."""
+        return self._meta.full
 
     def add(self, samples: Sequence[Sample], events: Sequence[Event] = ()) -> None:
         """Take one batch."""
-        if self._gone or self._meta.full:
-            return
-        self._left -= sum(map(self._size, samples))
-        self._left -= sum(_EVENT_OVERHEAD + len(event.line) for event in events)
-        if self._left < 0:
-            self._meta = replace(self._meta, full=True)
-            return
-        try:
-            self._spool.add(samples, events)
-        except OSError as error:
-            raise self._refused(error) from error
+        size = sum(self._size((s.metric, s.labels)) for s in samples)
+        size += sum(_EVENT_BYTES + len(event.line) for event in events)
+        if self._has_room(size):
+            with self._refusing():
+                self._spool.add(samples, events)
+
+    def add_rows(self, keys: Sequence[SeriesKey], rows: spool.Rows) -> None:
+        """Take rows of a spool whose series are indices into `keys`."""
+        counts = np.bincount(rows["series"], minlength=len(keys)).tolist()
+        sizes = zip(map(self._size, keys), counts, strict=True)
+        if self._has_room(sum(size * count for size, count in sizes)):
+            with self._refusing():
+                self._spool.add_rows(keys, rows)
 
     def flush(self) -> None:
         """Hand what was taken to the kernel: from here on a kill does not lose it."""
         if not self._gone:
-            try:
+            with self._refusing():
                 self._spool.flush()
-            except OSError as error:
-                raise self._refused(error) from error
 
     def close(self, end: float) -> None:
         """Complete the recording, which ends at `end` (epoch seconds), and put it in its place."""
         self.flush()
         if self._gone:
             return
-        try:
+        with self._refusing():
             self._spool.close()
             meta_file.write(replace(self._meta, end=end), self._partial)
             complete(self._partial, self._target)
-        except OSError as error:
-            raise self._refused(error) from error
         self._gone = True
 
-    def _size(self, sample: Sample) -> int:
-        key = (sample.metric, sample.labels)
+    def _has_room(self, size: int) -> bool:
+        if self._gone or self._meta.full:
+            return False
+        self._left -= size
+        if self._left < 0:
+            self._meta = replace(self._meta, full=True)
+        return not self._meta.full
+
+    def _size(self, key: SeriesKey) -> int:
         size = self._sizes.get(key)
         if size is None:
             size = self._sizes[key] = len(openmetrics.series(*key)) + _NUMBERS_BYTES
         return size
 
-    def _refused(self, error: OSError) -> GpudiagError:
-        self._gone = True
-        shutil.rmtree(self._partial, ignore_errors=True)
-        return GpudiagError(f"cannot record to {self._target}: {error.strerror}: make room there")
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._gone = True
+            shutil.rmtree(self._partial, ignore_errors=True)
+            raise GpudiagError(
+                f"cannot record to {self._target}: {error.strerror}: make room there"
+            ) from error
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise UsageError(f"{target} is there already: name another place")
+    if partial_of(target).exists():
+        raise UsageError(
+            f"{partial_of(target)} is left from a recorder that was killed:"
+            " replay it as it is, move it away, or name another place"
+        )
 
 
 def partial_of(target: Path) -> Path:
@@ -114,7 +146,7 @@ def complete(partial: Path, target: Path) -> None:
         packed = partial / "packed"
         with (
             os.fdopen(_private(packed), "wb") as file,
-            tarfile.open(fileobj=file, mode="w:gz") as archive,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=_COMPRESSION) as archive,
         ):
             for name in (meta_file.FILE, spool.EVENTS, reader.METRICS):
                 archive.add(partial / name, f"{target.name.removesuffix(ARCHIVE)}/{name}")
@@ -126,11 +158,22 @@ def complete(partial: Path, target: Path) -> None:
 
 
 def recover(folder: Path) -> list[Path]:
-    """Complete the recordings in `folder` that a kill cut off; gives them. Raises `OSError`."""
-    found = [folder / p.name.removesuffix(PARTIAL) for p in folder.glob(f"*{PARTIAL}")]
-    for target in sorted(found):
-        complete(partial_of(target), target)
-    return sorted(found)
+    """Complete the recordings in `folder` that a kill cut off; gives them.
+
+    One that cannot be completed is moved aside as `.broken`. Raises `OSError`.
+    """
+    found: list[Path] = []
+    for partial in sorted(folder.glob(f"*{PARTIAL}")):
+        target = partial.with_name(partial.name.removesuffix(PARTIAL))
+        try:
+            complete(partial, target)
+        except (OSError, msgspec.MsgspecError) as error:
+            aside = target.with_name(target.name + BROKEN)
+            log.warning("the recording %s cannot be completed: %s; see %s", target, error, aside)
+            partial.rename(aside)
+        else:
+            found.append(target)
+    return found
 
 
 def _private(path: Path) -> int:

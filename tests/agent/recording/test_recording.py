@@ -134,8 +134,14 @@ def test_what_is_over_the_limit_is_left_out_and_said(tmp_path: Path) -> None:
 
 
 def test_an_existing_place_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
     with pytest.raises(UsageError, match="is there already"):
         RecordingWriter(tmp_path, Meta(), max_bytes=MIB)
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    assert len(reader.read(_written(tmp_path / "rec", TIMES)).times) == 3 * len(_batch(0.0))
 
 
 def _killed(target: Path) -> Path:
@@ -161,6 +167,18 @@ def test_a_recording_that_a_kill_cut_off_is_completed(tmp_path: Path, name: str)
     assert recover(tmp_path) == [tmp_path / name]
     assert len(reader.read(tmp_path / name).times) == len(_batch(START))
     assert not partial.exists()
+
+
+def test_a_recording_that_a_kill_cut_off_is_not_written_over(tmp_path: Path) -> None:
+    _killed(tmp_path / "rec")
+    with pytest.raises(UsageError, match="left from a recorder that was killed"):
+        RecordingWriter(tmp_path / "rec", Meta(), max_bytes=MIB)
+
+
+def test_what_cannot_be_completed_is_moved_aside(tmp_path: Path) -> None:
+    (_killed(tmp_path / "rec") / spool.SERIES).write_bytes(b"\x00\x00\n")
+    assert recover(tmp_path) == []
+    assert [p.name for p in tmp_path.iterdir()] == ["rec.broken"]
 
 
 def test_a_kill_while_completing_loses_nothing(tmp_path: Path) -> None:
