@@ -13,13 +13,17 @@ MAX_EVENTS = 20_000
 MAX_CHARACTERS = 4 << 20
 SAME_SECONDS = 2.0
 RETELLING_SECONDS = 600.0
+MAX_UNSAVED = 2000
 
 
 class Events:
-    """Events ordered by time; the oldest leave when there are too many or they are too long."""
+    """Events ordered by time; the oldest leave when there are too many or they are too long.
+
+    `unsaved` are the newest 2,000 at most since the last save.
+    """
 
     def __init__(self) -> None:
-        self.unsaved: list[Event] = []
+        self.unsaved: deque[Event] = deque(maxlen=MAX_UNSAVED)
         self._held: deque[Event] = deque()
         self._characters = 0
         self._retold_until = 0.0
@@ -78,7 +82,8 @@ class Events:
     def shift(self, seconds: float) -> None:
         """Move every event in time, after the clock jumped."""
         self._held = deque(replace(event, time=event.time + seconds) for event in self._held)
-        self.unsaved = [replace(event, time=event.time + seconds) for event in self.unsaved]
+        moved = [replace(event, time=event.time + seconds) for event in self.unsaved]
+        self.unsaved = deque(moved, maxlen=MAX_UNSAVED)
         self._retold_until += seconds
         for times in self._restored.values():
             times[:] = [time + seconds for time in times]

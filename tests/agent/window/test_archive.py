@@ -8,10 +8,9 @@ import pytest
 
 from gpudiag.agent.window import Window, schema
 from gpudiag.agent.window.archive import Archive, Batch
-from gpudiag.agent.window.block import Block, join, pack, unpack
 from gpudiag.probes import Event, Sample, labels
 
-A, B = labels(gpu="0"), labels(gpu="1")
+A = labels(gpu="0")
 START = 1.7e9
 
 
@@ -36,29 +35,6 @@ def run(window: Window, start: float, end: float, step: float = 10.0) -> None:
         window.now = float(time)
         since = float(time) - START
         window.add([Sample("m", A, window.now, since), Sample("x_total", A, window.now, since)])
-
-
-def test_a_packed_block_comes_back_exactly() -> None:
-    values = np.array([[1.0, np.nan], [0.1, -np.inf], [1e300, 3.0]])
-    block = unpack(pack(Block([A, B], np.array([1.5, 2.5, 3.5]), values)))
-    assert block.keys == [A, B]
-    assert block.times.tolist() == [1.5, 2.5, 3.5]
-    np.testing.assert_array_equal(block.values, values)
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"not zlib", pack(Block([A], np.ones(1), np.ones((1, 1))))[:-4]]
-)
-def test_a_damaged_block_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="damaged"):
-        unpack(data)
-
-
-def test_blocks_with_other_series_join_into_one() -> None:
-    first = Block([A], np.array([1.0]), np.array([[10.0]]))
-    second = Block([B, A], np.array([2.0]), np.array([[20.0, 11.0]]))
-    joined = join([first, second])
-    np.testing.assert_array_equal(joined.values, [[10.0, np.nan], [11.0, 20.0]])
 
 
 def test_memory_holds_a_quarter_and_a_query_the_whole_two_hours(
@@ -258,7 +234,10 @@ def test_damaged_entries_are_left_out_and_the_rest_is_used(path: Path, told: lis
     with sqlite3.connect(path) as db:
         db.execute("UPDATE event SET data = x'ff' WHERE id = 2")
         db.execute("UPDATE head SET data = x'ff' WHERE metric = 'x_total'")
-        db.execute("UPDATE chunk SET data = x'ff' WHERE kind = 'raw' AND start <= ?", (START,))
+        db.execute(
+            "UPDATE chunk SET data = x'ff' WHERE metric = 'm' AND kind = 'raw' AND start <= ?",
+            (START,),
+        )
     db.close()
     again = opened(path, told, window.now)
     assert [event.line for event in again.events(3600.0)] == ["whole"]
