@@ -52,7 +52,7 @@ def queries(window: Window) -> None:
 
 
 def day(window: Window, hours: float) -> None:
-    print(f"{'hour':>5} {'window MiB':>10} {'ingest ms/400':>13}")
+    print(f"{'hour':>5} {'window MiB':>10} {'ingest ms/400, traced':>21}")
     first, spent = tracemalloc.get_traced_memory()[0], 0.0
     for second in range(int(hours * 3600)):
         window.now = START + second
@@ -62,7 +62,7 @@ def day(window: Window, hours: float) -> None:
         spent += time.perf_counter() - begun
         if second % 7200 == 7199:
             held = (tracemalloc.get_traced_memory()[0] - first) / 2**20
-            print(f"{(second + 1) / 3600:5.1f} {held:10.1f} {spent / 7.2:13.3f}")
+            print(f"{(second + 1) / 3600:5.1f} {held:10.1f} {spent / 7.2:21.3f}")
             spent = 0.0
 
 
