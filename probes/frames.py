@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 _HEAD = struct.Struct("<IB")
 
-STARTING = 0
-"""Kind of the frame that says "alive, but still starting": a longer deadline holds until others."""
+DOING = 0
+"""Kind of the frame that says what the child does next: a sign of life, but no result yet."""
 
 
 class Frame(NamedTuple):

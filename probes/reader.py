@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gpudiag.probes.frames import STARTING, Frame, split
+from gpudiag.probes.frames import DOING, Frame, split
 
 _MOST_BYTES = 1 << 20
 _CLOSE_SECONDS = 0.4
@@ -42,8 +42,9 @@ class Notice:
 class Reader:
     """Keeps one child alive and drains its frames; only `poll` starts, reaps or kills.
 
-    `deadline` is the longest silence in seconds, `start_deadline` that while it is starting;
-    `backoff` the shortest and longest pause before a new start.
+    `deadline` is the longest silence in seconds, `start_deadline` that before the first frame that
+    is not DOING; `backoff` the shortest and longest pause before a new start. `wedged` holds from a
+    missed deadline until a child, this or a new one, sends a frame that is not DOING.
     """
 
     def __init__(
@@ -154,8 +155,10 @@ class Reader:
 
     def _hear(self, frames: list[Frame]) -> None:
         self._heard = self._clock()
-        self._starting = all(frame.kind == STARTING for frame in frames) and self._starting
-        if self.wedged and not self._starting:
+        if all(frame.kind == DOING for frame in frames):
+            return
+        self._starting = False
+        if self.wedged:
             self._notices.append(Notice("recovered", self._heard - self._silent_since))
             self.wedged = False
 

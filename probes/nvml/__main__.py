@@ -44,7 +44,7 @@ def main(cadence: float, expected: int, root: Path) -> int:
 def _sessions(writer: Writer, cadence: float, expected: int, root: Path) -> None:
     look_after = 0
     while True:
-        writer.starting()
+        writer.begin()
         look_after = next_look(look_after)
         session = Session(pynvml, root, expected, look_after)
         expected = session.expected

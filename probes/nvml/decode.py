@@ -45,8 +45,12 @@ class Decoder:
         self._before = set()
         return sorted(gone)
 
+    def all(self) -> list[Series]:
+        """Every series that was told; they stay, a child that fell silent may go on."""
+        return sorted(self._before.union(*self._sets.values()))
+
     def drop(self) -> list[Series]:
-        """The child is silent or gone: all series that it had told."""
+        """The child is gone: all series that it had told."""
         self.begin()
         return self.settle()
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from gpudiag.probes import Labels, Record, Sample, labels
 from gpudiag.probes.catalog import metrics
 from gpudiag.probes.errors import Unavailable
-from gpudiag.probes.frames import STARTING, Frame
+from gpudiag.probes.frames import DOING, Frame
 from gpudiag.probes.nvml.client import LIBRARY_NOT_FOUND
-from gpudiag.probes.nvml.decode import Decoder, stale
+from gpudiag.probes.nvml.decode import Decoder, Series, stale
 from gpudiag.probes.nvml.told import driver_event, gpu_event, reader_event, xid_event
-from gpudiag.probes.nvml.wire import KEYS, READING, STATUS, VALUES, XID
+from gpudiag.probes.nvml.wire import INIT, KEYS, STATUS, VALUES, XID
 from gpudiag.probes.reader import Notice, Reader
 
 _PREFIXES = ("gpudiag_gpu_", "gpudiag_gpus", "gpudiag_nvml_", "gpudiag_driver_info")
@@ -42,7 +42,8 @@ class Nvml:
     `expected` is how many GPUs this node should have (0: the most that were ever seen; read it
     back to keep it over a restart). `deadline` is the child's longest silence in seconds before it
     counts as wedged, `start_deadline` that while NVML starts; `backoff` the shortest and longest
-    pause between two children. `kill` ends a wedged child, `root` is where /proc and /sys are.
+    pause between two children. `counts_xids` is off where the kernel log counts them. `kill` ends
+    a wedged child, `root` is where /proc and /sys are.
     """
 
     name = "nvml"
@@ -52,6 +53,7 @@ class Nvml:
         *,
         cadence: float = 1.0,
         expected: int = 0,
+        counts_xids: bool = True,
         deadline: float = 5.0,
         start_deadline: float = 30.0,
         backoff: tuple[float, float] = (1.0, 30.0),
@@ -61,12 +63,14 @@ class Nvml:
         kill: Callable[[int, int], None] = os.kill,
     ) -> None:
         self.cadence, self.expected = cadence, expected
+        self._counts_xids = counts_xids
         self._now, self._root = now, root
         self._reader = Reader(
             self.name,
             self._argv,
             env=env,
-            deadline=deadline,
+            # A child that rests between two reads is not silent.
+            deadline=max(deadline, 3 * cadence),
             start_deadline=start_deadline,
             backoff=backoff,
             kill=kill,
@@ -74,8 +78,9 @@ class Nvml:
         self._decoder = Decoder()
         self._status: Status | None = None
         self._worked = False
-        self._reading = ""
+        self._doing = ""
         self._seen: dict[str, str] = {}
+        self._node_series: set[Series] = set()
         self._xids: Counter[Labels] = Counter()
 
     @property
@@ -97,7 +102,7 @@ class Nvml:
         status = self._status
         if status and status.code == LIBRARY_NOT_FOUND and not self.expected:
             raise Unavailable("no NVIDIA driver here: libnvidia-ml.so.1 is not found")
-        out += self._node(self._now())
+        out += self._node_now()
         return out
 
     def close(self) -> None:
@@ -111,10 +116,10 @@ class Nvml:
     def _take(self, frame: Frame, out: list[Record]) -> None:
         if frame.kind == VALUES:
             out += self._decoder.values(frame.payload)
-        elif frame.kind == READING:
-            self._reading = frame.payload.decode()
-        elif frame.kind == STARTING:
-            self._decoder.begin()
+        elif frame.kind == DOING:
+            self._doing = frame.payload.decode()
+            if self._doing == INIT:
+                self._decoder.begin()
         elif frame.kind == KEYS:
             out += stale(self._decoder.keys(json.loads(frame.payload)), self._now())
         elif frame.kind == STATUS:
@@ -125,7 +130,8 @@ class Nvml:
         elif frame.kind == XID:
             told = json.loads(frame.payload)
             of = labels(uuid=told["uuid"], gpu=told["gpu"], xid=str(told["xid"]))
-            self._xids[of] += 1
+            if self._counts_xids:
+                self._xids[of] += 1
             out.append(xid_event(told))
 
     def _settle(self, status: Status, out: list[Record]) -> None:
@@ -134,6 +140,7 @@ class Nvml:
         if status.code is not None and status.code != (before.code if before else 0):
             out.append(driver_event(now, status.code, self._worked))
         if not status.up:
+            out += stale(self._decoder.drop(), now)
             return
         self._worked = True
         self.expected = max(self.expected, status.listed)
@@ -147,14 +154,23 @@ class Nvml:
 
     def _turn(self, notice: Notice, out: list[Record]) -> None:
         now = self._now()
-        event = reader_event(now, notice, self._reading)
+        event = reader_event(now, notice, self._doing)
         if event is not None:
             out.append(event)
-        if notice.what == "recovered":
-            return
-        out += stale(self._decoder.drop(), now)
-        if notice.what == "ended" and self._status and self._status.up:
-            self._status = Status(up=False, code=None)
+        if notice.what == "wedged":
+            out += stale(self._decoder.all(), now)
+        elif notice.what == "ended":
+            out += stale(self._decoder.drop(), now)
+            if self._status and self._status.up:
+                self._status = Status(up=False, code=None)
+
+    def _node_now(self) -> list[Sample]:
+        now = self._now()
+        samples = self._node(now)
+        series = {(sample.metric, sample.labels) for sample in samples}
+        samples += stale(self._node_series - series, now)
+        self._node_series = series
+        return samples
 
     def _node(self, now: float) -> list[Sample]:
         """What is true of the node now, as far as the child has said it."""

@@ -36,7 +36,6 @@ class Session:
 
     def run(self, writer: Writer, cadence: float) -> None:
         """Read every `cadence` seconds until it is time to look at the node anew."""
-        writer.forget()
         turn, due = 0, time.monotonic()
         while not self._stale(turn):
             self._read(turn, writer)
@@ -56,7 +55,7 @@ class Session:
 
     def _read(self, turn: int, writer: Writer) -> None:
         for position, device in enumerate(self.devices):
-            writer.reading(device.identity.uuid)
+            writer.doing(device.identity.uuid)
             device.read(turn, position * SETS, writer, (time.time, time.monotonic))
         codes = [device.code for device in self.devices]
         if codes and all(code == UNKNOWN for code in codes):
@@ -64,7 +63,7 @@ class Session:
         if codes != self._told or turn == 0:
             self._told = codes
             writer.status(self._status())
-        writer.reading("")
+        writer.doing("")
 
     def _status(self) -> dict[str, Any]:
         gpus = [[d.identity.uuid, d.identity.gpu, d.code] for d in self.devices]

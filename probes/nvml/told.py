@@ -40,9 +40,11 @@ def gpu_event(time: float, uuid: str, gpu: str, code: int) -> Event:
     return Event(time, "agent", line, "gpu_code", {"uuid": uuid, "gpu": gpu, "code": str(code)})
 
 
-def reader_event(time: float, notice: Notice, reading: str) -> Event | None:
-    """A turn in the life of the child that calls NVML; `reading` is the UUID it was reading."""
-    where = f" while reading {reading}" if reading else ""
+def reader_event(time: float, notice: Notice, doing: str) -> Event | None:
+    """A turn in the life of the child that calls NVML; `doing` is what it said last."""
+    where = (
+        f" while reading {doing}" if doing.startswith("GPU") else f" in {doing}" if doing else ""
+    )
     if notice.what == "wedged":
         line = (
             f"The NVIDIA driver has not answered for {notice.seconds:.1f} s{where}; its series are"
@@ -54,7 +56,13 @@ def reader_event(time: float, notice: Notice, reading: str) -> Event | None:
         line = f"The process that reads NVML was ended by {_signal(-notice.status)}{where}."
     else:
         return None
-    return Event(time, "agent", line, f"nvml_{notice.what}", {"uuid": reading} if reading else {})
+    return Event(
+        time,
+        "agent",
+        line,
+        f"nvml_{notice.what}",
+        {"uuid": doing} if doing.startswith("GPU") else {},
+    )
 
 
 def xid_event(told: Mapping[str, Any]) -> Event:

@@ -7,9 +7,12 @@ from array import array
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from gpudiag.probes.frames import STARTING, pack
+from gpudiag.probes.frames import DOING, pack
 
-KEYS, VALUES, STATUS, XID, READING = 1, 2, 3, 4, 5
+KEYS, VALUES, STATUS, XID = 1, 2, 3, 4
+
+INIT = "nvmlInit"
+"""What a child does before it lists the GPUs; else it is the UUID that it reads, or nothing."""
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A metric and the labels that it has beyond those of its set."""
@@ -36,10 +39,6 @@ class Writer:
         self._pipe = pipe
         self._keys: dict[int, list[Key]] = {}
 
-    def starting(self) -> None:
-        self._pipe.write(pack(STARTING))
-        self._pipe.flush()
-
     def readings(self, number: int, labels: Mapping[str, str], time: float, got: Readings) -> None:
         """The values of set `number`; its keys first if they are not those of the last time."""
         if self._keys.get(number) != got.keys:
@@ -49,9 +48,10 @@ class Writer:
         body = array("d", (number, time)).tobytes() + got.values.tobytes()
         self._pipe.write(pack(VALUES, body))
 
-    def forget(self) -> None:
-        """After another look at the node the sets mean other GPUs."""
+    def begin(self) -> None:
+        """NVML is started next; after it the sets may mean other GPUs."""
         self._keys.clear()
+        self.doing(INIT)
 
     def status(self, status: Mapping[str, Any]) -> None:
         self._json(STATUS, status)
@@ -61,9 +61,9 @@ class Writer:
         self._json(XID, event)
         self._pipe.flush()
 
-    def reading(self, what: str) -> None:
-        """What is read next, so that the agent can name it if it hangs; sends what waits."""
-        self._pipe.write(pack(READING, what.encode()))
+    def doing(self, what: str) -> None:
+        """What is done next, so that the agent can name it if it hangs; sends what waits."""
+        self._pipe.write(pack(DOING, what.encode()))
         self._pipe.flush()
 
     def _json(self, kind: int, content: Mapping[str, Any]) -> None:

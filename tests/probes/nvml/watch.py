@@ -17,14 +17,12 @@ class Watch:
         self.probe = probe
         self.events: list[Event] = []
         self.newest: dict[tuple[str, Labels], float] = {}
-        self.last_read: set[str] = set()
 
     def read(self) -> None:
         records = list(self.probe.read())
         samples = [record for record in records if isinstance(record, Sample)]
         self.events += [record for record in records if isinstance(record, Event)]
         self.newest.update(((s.metric, s.labels), s.value) for s in samples)
-        self.last_read = {s.metric for s in samples if not math.isnan(s.value)}
 
     def until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
         end = time.monotonic() + seconds
