@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -157,13 +157,18 @@ def complete(partial: Path, target: Path) -> None:
         partial.rename(target)
 
 
-def recover(folder: Path) -> list[Path]:
-    """Complete the recordings in `folder` that a kill cut off; gives them.
+def partials(folder: Path) -> list[Path]:
+    """Recordings in `folder` that are being written, or were when their recorder was killed."""
+    return sorted(folder.glob(f"*{PARTIAL}"))
+
+
+def recover(left_over: Iterable[Path]) -> list[Path]:
+    """Complete these partial recordings; gives where they are now.
 
     One that cannot be completed is moved aside as `.broken`. Raises `OSError`.
     """
     found: list[Path] = []
-    for partial in sorted(folder.glob(f"*{PARTIAL}")):
+    for partial in left_over:
         target = partial.with_name(partial.name.removesuffix(PARTIAL))
         try:
             complete(partial, target)

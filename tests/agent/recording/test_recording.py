@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gpudiag.agent.recording import reader, spool
 from gpudiag.agent.recording.meta import Meta
-from gpudiag.agent.recording.writer import RecordingWriter, partial_of, recover
+from gpudiag.agent.recording.writer import RecordingWriter, partial_of, partials, recover
 from gpudiag.probes import Event, Sample, labels
 from gpudiag.probes.errors import GpudiagError, UsageError
 
@@ -164,7 +164,7 @@ def test_a_recording_that_a_kill_cut_off_can_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rec", "rec.tar.gz"])
 def test_a_recording_that_a_kill_cut_off_is_completed(tmp_path: Path, name: str) -> None:
     partial = _killed(tmp_path / name)
-    assert recover(tmp_path) == [tmp_path / name]
+    assert recover(partials(tmp_path)) == [tmp_path / name]
     assert len(reader.read(tmp_path / name).times) == len(_batch(START))
     assert not partial.exists()
 
@@ -177,7 +177,7 @@ def test_a_recording_that_a_kill_cut_off_is_not_written_over(tmp_path: Path) -> 
 
 def test_what_cannot_be_completed_is_moved_aside(tmp_path: Path) -> None:
     (_killed(tmp_path / "rec") / spool.SERIES).write_bytes(b"\x00\x00\n")
-    assert recover(tmp_path) == []
+    assert recover(partials(tmp_path)) == []
     assert [p.name for p in tmp_path.iterdir()] == ["rec.broken"]
 
 
@@ -185,7 +185,7 @@ def test_a_kill_while_completing_loses_nothing(tmp_path: Path) -> None:
     partial = _killed(tmp_path / "rec")
     (partial / reader.METRICS).write_text("gpudiag_gpu_power_wa")
     assert len(reader.read(partial).times) == len(_batch(START))
-    recover(tmp_path)
+    recover(partials(tmp_path))
     assert len(reader.read(tmp_path / "rec").times) == len(_batch(START))
 
 
