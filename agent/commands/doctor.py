@@ -18,7 +18,7 @@ from gpudiag.agent import probing, units
 from gpudiag.agent.commands import output
 from gpudiag.agent.config import Config
 from gpudiag.agent.doctor.examine import Examination, examine
-from gpudiag.agent.doctor.report import WORDS, Line, State, exit_code
+from gpudiag.agent.doctor.report import WORDS, Line, State, exit_code, rank
 from gpudiag.agent.doctor.rights import Process
 from gpudiag.agent.inventory import Inventory
 from gpudiag.probes.catalog import Severity
@@ -85,9 +85,17 @@ def _show(found: Examination) -> None:
         _show_area(console, list(lines))
         console.print()
     firing = [f.to_json() for f in found.findings if f.state == "firing" and not f.explained_by]
-    console.print(Text("FINDINGS" if firing else "Nothing known is wrong.", style="bold"))
+    console.print(Text(_headline(found, bool(firing)), style="bold"))
     for finding in sorted(firing, key=output.worst_first):
         output.show(console, finding)
+
+
+def _headline(found: Examination, firing: bool) -> str:
+    if firing:
+        return "FINDINGS"
+    if any(rank(line.state) >= rank("warning") for line in found.lines):
+        return "See the lines above that say warning or critical."
+    return "Nothing known is wrong."
 
 
 def _show_area(console: Console, lines: Sequence[Line]) -> None:

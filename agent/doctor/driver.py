@@ -13,6 +13,8 @@ from gpudiag.probes.catalog.records import Trouble
 AREA = "driver"
 _NVIDIA = "0x10de"
 _DISPLAY_CLASS = "0x03"
+VERSION_MISMATCH = 18
+_COMPARE = "Compare `nvidia-smi -L` with `lspci -d 10de:` and read the kernel log's lines below."
 _STATES: dict[Trouble, State] = {"absent": "absent", "agent": "unknown"}
 
 
@@ -27,7 +29,7 @@ def pci_gpus(sys: Path) -> int:
 def lines(look: Look, on_bus: int) -> list[Line]:
     """The driver, its versions and the count of GPUs; `on_bus` is what the PCI bus holds."""
     answer = judged(_answer(look), look.of("nvml-wedged"))
-    return [answer, *_versions(look), *_count(look, on_bus)]
+    return [answer, *_versions(look), _count(look, on_bus, answer.state)]
 
 
 def _answer(look: Look) -> Line:
@@ -68,37 +70,38 @@ def _versions(look: Look) -> list[Line]:
     found = []
     for point in look.window.latest("gpudiag_driver_info"):
         library, module = point.labels.get("nvml", ""), point.labels.get("kernel_module", "")
-        differ = bool(library and module) and library != module
         seen = f"library {library or 'not told'}, kernel module {module or 'not told'}"
-        todo = catalog.nvml_codes()[18].todo if differ else ""
-        line = Line(AREA, "versions", "critical" if differ else "ok", seen, todo)
+        line = Line(AREA, "versions", "ok" if library and module else "unknown", seen)
+        if library and module and library != module:
+            mismatch = catalog.nvml_codes()[VERSION_MISMATCH]
+            line = Line(AREA, "versions", "critical", seen, mismatch.todo)
         found.append(judged(line, look.of("driver-mismatch")))
     return found
 
 
-def _count(look: Look, on_bus: int) -> list[Line]:
+def _count(look: Look, on_bus: int, answer: State) -> Line:
     listed, expected = look.value("gpudiag_gpus"), look.value("gpudiag_gpus_expected")
     if listed is None:
-        return [_unlisted(on_bus)]
-    seen = f"{listed:.0f} listed by the driver, {on_bus} on the PCI bus"
-    if expected is not None:
-        seen += f", {expected:.0f} expected"
-    return [judged(_counted(listed, on_bus, seen), look.of("gpu-count-low", "gpu-lost"))]
+        return _unlisted(on_bus, answer)
+    seen = f"{listed:.0f} listed by the driver"
+    seen += f", {on_bus} on the PCI bus" if on_bus else ""
+    seen += "" if expected is None else f", {expected:.0f} expected"
+    line = Line(AREA, "GPUs", "ok", seen)
+    if expected is not None and listed < expected:
+        line = Line(AREA, "GPUs", "critical", seen, _COMPARE)
+    elif listed < on_bus:
+        # A container sees the whole bus and the GPUs it was given: fewer is no fault by itself.
+        line = Line(AREA, "GPUs", "note", seen, f"If all were given to this process: {_COMPARE}")
+    return judged(line, look.of("gpu-count-low"))
 
 
-def _counted(listed: float, on_bus: int, seen: str) -> Line:
-    if listed >= on_bus:
-        return Line(AREA, "GPUs", "ok", seen)
-    # A container sees the whole bus, and the GPUs it was given: fewer is no fault by itself.
-    todo = "Where this process should see them all, look for a lost GPU in the kernel log."
-    return Line(AREA, "GPUs", "note", seen, todo)
-
-
-def _unlisted(on_bus: int) -> Line:
+def _unlisted(on_bus: int, answer: State) -> Line:
     if on_bus:
         seen = f"{on_bus} on the PCI bus, none can be read"
         return Line(AREA, "GPUs", "unknown", seen, "Mend the driver first, see the line above.")
-    return Line(AREA, "GPUs", "absent", "No NVIDIA GPU on the PCI bus.")
+    if answer == "absent":
+        return Line(AREA, "GPUs", "absent", "No NVIDIA GPU on the PCI bus.")
+    return Line(AREA, "GPUs", "unknown", "The driver lists none.", "See the line above.")
 
 
 def _text(path: Path) -> str:

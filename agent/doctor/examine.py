@@ -17,7 +17,7 @@ from gpudiag.agent.doctor.rights import Process
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.finding import Finding
-from gpudiag.agent.rules.contract import Unknown
+from gpudiag.agent.rules.contract import Rule, Unknown
 from gpudiag.probes import Probe
 from gpudiag.probes.disks import local_space
 
@@ -60,6 +60,7 @@ def examine(
         *network.lines(seen),
         *environment.lines(process.environ),
         *rights.lines(seen, process),
+        *_young(seen.findings, rules),
         *_open(seen.unknown),
     ]
     return Examination(told, seen.findings, _nothing(seen))
@@ -67,6 +68,21 @@ def examine(
 
 def _nothing(seen: Look) -> bool:
     return not any(status.last_success for status in seen.statuses.values())
+
+
+def _young(findings: Iterable[Finding], rules: Mapping[str, Rule]) -> list[Line]:
+    """What the rules see and one look is too short to call lasting."""
+    return [
+        Line(
+            "rules",
+            finding.id,
+            "note",
+            f"{finding.summary} A finding once it lasts {rules[finding.symptom].hold:.0f} s.",
+            f"gpudiag runbook '{finding.runbook}'",
+        )
+        for finding in findings
+        if finding.state == "pending"
+    ]
 
 
 def _open(unknown: Mapping[str, Iterable[Unknown]]) -> list[Line]:

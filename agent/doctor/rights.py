@@ -108,7 +108,8 @@ def _socket(_: Look, process: Process) -> Missing:
 def _not_writable(folder: Path) -> Missing:
     # The agent makes what is missing: the nearest folder that exists decides.
     there = next(path for path in (folder, *folder.parents) if path.exists())
-    return "" if os.access(there, os.W_OK | os.X_OK) else f"no right to write in {there}"
+    usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    return "" if usable else f"no right to write in {there}"
 
 
 CHECKS: dict[str, Callable[[Look, Process], Missing]] = {
