@@ -53,8 +53,13 @@ def test_the_rules_judge_what_the_probes_gave() -> None:
 
 def test_a_probe_that_hangs_is_named_and_holds_nothing_up() -> None:
     gate = threading.Event()
+
+    def hang() -> list[Record]:
+        gate.wait(30)
+        return []
+
     began = time.monotonic()
-    found = looked([Told("host", load), Told("network", lambda: [] if gate.wait(30) else [])])
+    found = looked([Told("host", load), Told("network", hang)])
     gate.set()
     assert found.silent == {"network"}
     assert found.value("gpudiag_host_load1") == 3.0
