@@ -93,6 +93,11 @@ class RecordingWriter:
             complete(self._partial, self._target)
         self._gone = True
 
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._gone = True
+        shutil.rmtree(self._partial, ignore_errors=True)
+
     def _has_room(self, size: int) -> bool:
         if self._gone or self._meta.full:
             return False
@@ -112,8 +117,7 @@ class RecordingWriter:
         try:
             yield
         except OSError as error:
-            self._gone = True
-            shutil.rmtree(self._partial, ignore_errors=True)
+            self.abandon()
             raise GpudiagError(
                 f"cannot record to {self._target}: {error.strerror}: make room there"
             ) from error
