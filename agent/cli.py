@@ -10,12 +10,12 @@ import click
 from gpudiag.probes.errors import GpudiagError
 
 _COMMANDS = {
-    "agent": "gpudiag.agent.commands.agent",
-    "doctor": "gpudiag.agent.commands.doctor",
-    "record": "gpudiag.agent.commands.record",
-    "replay": "gpudiag.agent.commands.replay",
-    "runbook": "gpudiag.agent.commands.runbook",
-    "status": "gpudiag.agent.commands.status",
+    "agent": "Watch this node; show findings on a page, /metrics and an API.",
+    "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
+    "record": "Record what this node's probes give, for a later replay.",
+    "replay": "Run the rules over an incident file or a recording.",
+    "runbook": "Show the runbook of a symptom.",
+    "status": "Show what the running agent knows.",
 }
 
 
@@ -26,16 +26,20 @@ class _Commands(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        path = _COMMANDS.get(cmd_name)
-        if path is None:
+        if cmd_name not in _COMMANDS:
             return None
         try:
-            command: click.Command = import_module(path).command
+            command: click.Command = import_module(f"gpudiag.agent.commands.{cmd_name}").command
         except ModuleNotFoundError as error:
             raise GpudiagError(
                 f"`gpudiag {cmd_name}` needs {error.name}: pip install 'gpudiag[agent]'"
             ) from error
         return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click would import every command for its first line, and numpy and yaml with them.
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
