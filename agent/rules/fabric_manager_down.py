@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpudiag.agent.rules._lines import event_node, kernel_facts, lines
+from gpudiag.agent.rules._lines import at, event_node, kernel_facts, lines, nodes
 from gpudiag.agent.rules._spans import held_since
 from gpudiag.agent.rules.contract import (
     Diagnosis,
@@ -36,7 +36,9 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every GPU that has a fabric state; without one, what processes and logs say."""
     said = _said(window, limits)
     points = [p for p in window.latest(STATE) if p.value != NOT_SUPPORTED]
-    if said and all(p.value == COMPLETED for p in points):
+    if said is None:
+        yield from (Healthy(at(where)) for where in nodes(points))
+    elif all(p.value == COMPLETED for p in points):
         yield _by_words(said, measured=bool(points))
     waiting = sum(p.value < COMPLETED for p in points), len(points)
     for point in points:
@@ -92,19 +94,20 @@ def _patience(window: Window, limits: Limits, point: Point) -> float:
 
 
 def _said(window: Window, limits: Limits) -> Event | None:
-    """The manager's death or CUDA's refusal, unless the manager was started again since."""
+    """The manager's death or CUDA's refusal, unless manager or driver were restarted since."""
     recent = limits["recent"]
-    started, told = -1.0, None
-    for event in window.events(recent, source="process"):
-        if _MANAGER.search(event.line):
-            if event.line.startswith("start"):
-                started = event.time
-            else:
-                told = event
+    manager = [e for e in window.events(recent, source="process") if _MANAGER.search(e.line)]
+    told = manager[-1] if manager and not manager[-1].line.startswith("start") else None
     told = told or next(lines(window, recent, _NOT_READY), None)
     told = told or next((e for e, _ in kernel_facts(window, recent, ("fabric",), ("abric",))), None)
-    settled = told is not None and window.now - told.time >= limits["restart"]
-    return told if settled and told and told.time > started else None
+    if told is None or window.now - told.time < limits["restart"]:
+        return None
+    if any(e.time > told.time for e in manager):
+        return None
+    # Who unloads the driver has stopped the manager on purpose.
+    kinds, needles = ("driver_load", "driver_unload"), ("NVRM: loading", "Unloading")
+    reloads = kernel_facts(window, recent, kinds, needles)
+    return None if any(e.time > told.time - limits["boot"] for e, _ in reloads) else told
 
 
 def _by_words(said: Event, *, measured: bool) -> Diagnosis:

@@ -23,4 +23,5 @@ def test_a_driver_just_loaded_is_given_five_minutes() -> None:
 
 
 def test_completed_is_health_and_not_supported_is_nothing() -> None:
-    assert judge(SYMPTOM, {A: "3x5", B: "0x5"}) == [Healthy(subject(uuid="GPU-a"))]
+    assert judge(SYMPTOM, {A: "3x5", B: "0x5"}) == [Healthy(()), Healthy(subject(uuid="GPU-a"))]
+    assert judge(SYMPTOM, {B: "0x5"}) == []
