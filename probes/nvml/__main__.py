@@ -17,28 +17,24 @@ from gpudiag.probes.nvml.session import Session, next_look, versions
 from gpudiag.probes.nvml.wire import Writer
 
 
-def main(cadence: float, expected: int, root: Path) -> int:
-    """Read until the driver or the agent is gone; the exit code says nothing, the status does."""
+def main(cadence: float, expected: int, root: Path) -> None:
+    """Read until the driver or the agent is gone."""
     # What a library prints must not land between our frames.
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    writer = Writer(pipe)
+    try:
+        _read(Writer(pipe), cadence, expected, root)
+    except BrokenPipeError:
+        # The agent is gone; a normal exit would try to flush to it.
+        os._exit(0)
+
+
+def _read(writer: Writer, cadence: float, expected: int, root: Path) -> None:
     try:
         _sessions(writer, cadence, expected, root)
     except DriverGone as gone:
-        writer.status(
-            {
-                "up": False,
-                "code": gone.code,
-                "listed": 0,
-                "gpus": [],
-                "versions": versions(pynvml, root),
-            }
-        )
-    except BrokenPipeError:
-        # Nothing is left to flush to.
-        os._exit(0)
-    return 1
+        told = {"up": False, "code": gone.code, "listed": 0, "gpus": []}
+        writer.status({**told, "versions": versions(pynvml, root)})
 
 
 def _sessions(writer: Writer, cadence: float, expected: int, root: Path) -> None:
@@ -53,4 +49,4 @@ def _sessions(writer: Writer, cadence: float, expected: int, root: Path) -> None
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])))
+    main(float(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

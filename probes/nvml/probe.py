@@ -161,7 +161,7 @@ class Nvml:
             out += stale(self._decoder.all(), now)
         elif notice.what == "ended":
             out += stale(self._decoder.drop(), now)
-            if self._status and self._status.up:
+            if self._status is None or self._status.up:
                 self._status = Status(up=False, code=None)
 
     def _node_now(self) -> list[Sample]:

@@ -6,7 +6,16 @@ from typing import Any
 
 from gpudiag.probes.nvml.client import Question
 from gpudiag.probes.nvml.fields import Batch
-from gpudiag.probes.nvml.series import FAST_CALLS, FAST_FIELDS, MILLI, POWER, THROTTLE, key
+from gpudiag.probes.nvml.series import (
+    FAST_CALLS,
+    FAST_FIELDS,
+    MILLI,
+    NVLINK5_FIELDS,
+    NVLINK_TX,
+    POWER,
+    THROTTLE,
+    key,
+)
 from gpudiag.probes.nvml.wire import Readings
 
 _MEMORY_TOTAL, _MEMORY_USED = key("gpu_memory_total_bytes"), key("gpu_memory_used_bytes")
@@ -38,6 +47,7 @@ class Sensors:
             (call.key, call.factor, question(call.function, *call.args)) for call in FAST_CALLS
         ]
         self._fields = Batch(nvml, handle, FAST_FIELDS)
+        self._nvlink5 = Batch(nvml, handle, NVLINK5_FIELDS)
 
     @property
     def code(self) -> int:
@@ -87,7 +97,10 @@ class Sensors:
     def _read_fields(self, turn: int, out: Readings) -> None:
         before = len(out.keys)
         self._fields.read(turn, out)
-        if POWER not in out.keys[before:]:
+        got = out.keys[before:]
+        if NVLINK_TX not in got:
+            self._nvlink5.read(turn, out)
+        if POWER not in got:
             power = self._power.ask(turn)
             if power is not None:
                 out.add(POWER, power * MILLI)

@@ -35,6 +35,14 @@ FAST_FIELDS = (
     Field(139, key("gpu_nvlink_rx_bytes_total"), KIB, ALL_LINKS),
 )
 
+NVLINK_TX = FAST_FIELDS[-2].key
+
+# Where the counters of older NVLink generations are not supported.
+NVLINK5_FIELDS = (
+    Field(202, NVLINK_TX, scope=ALL_LINKS),
+    Field(204, FAST_FIELDS[-1].key, scope=ALL_LINKS),
+)
+
 SLOW_FIELDS = (
     Field(190, key("gpu_power_limit_watts"), MILLI),
     Field(94, key("gpu_pcie_replays_total")),

@@ -42,9 +42,8 @@ def gpu_event(time: float, uuid: str, gpu: str, code: int) -> Event:
 
 def reader_event(time: float, notice: Notice, doing: str) -> Event | None:
     """A turn in the life of the child that calls NVML; `doing` is what it said last."""
-    where = (
-        f" while reading {doing}" if doing.startswith("GPU") else f" in {doing}" if doing else ""
-    )
+    verb = "while reading" if doing.startswith("GPU") else "in"
+    where = f" {verb} {doing}" if doing else ""
     if notice.what == "wedged":
         line = (
             f"The NVIDIA driver has not answered for {notice.seconds:.1f} s{where}; its series are"
@@ -52,17 +51,13 @@ def reader_event(time: float, notice: Notice, doing: str) -> Event | None:
         )
     elif notice.what == "recovered":
         line = f"The NVIDIA driver answers again after {notice.seconds:.1f} s."
-    elif notice.status < 0:
-        line = f"The process that reads NVML was ended by {_signal(-notice.status)}{where}."
-    else:
+    elif notice.status == 0:
         return None
-    return Event(
-        time,
-        "agent",
-        line,
-        f"nvml_{notice.what}",
-        {"uuid": doing} if doing.startswith("GPU") else {},
-    )
+    else:
+        how = _signal(-notice.status) if notice.status < 0 else f"exit status {notice.status}"
+        line = f"The process that reads NVML ended with {how}{where}; see the agent's log."
+    fields = {"uuid": doing} if doing.startswith("GPU") else {}
+    return Event(time, "agent", line, f"nvml_{notice.what}", fields)
 
 
 def xid_event(told: Mapping[str, Any]) -> Event:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,13 @@ from tests.probes.nvml.conftest import Start
 from tests.probes.nvml.watch import Watch
 from tests.simdriver.state import SimDriver, uuid_of
 
-OLDER = ("MemoryInfo", "PowerUsage", "TemperatureThreshold", "GpuFabricInfo", "NvLinkState")
+OLDER: tuple[str, ...] = (
+    "MemoryInfo",
+    "PowerUsage",
+    "TemperatureThreshold",
+    "GpuFabricInfo",
+    "NvLinkState",
+)
 OLDER += ("CurrentClocksThrottleReasons", "NvLinkErrorCounter")
 UNKILLABLE = {"kill": lambda pid, number: None}
 
@@ -221,6 +230,43 @@ def test_child_that_crashes_is_started_again(running: Watch) -> None:
     assert "SIGSEGV" in running.told("nvml_ended")[0].line
     running.until(running.has("nvml_up", 1))
     assert running.probe.pid != pid
+
+
+def test_broken_installation_is_said(start: Start, sim: SimDriver, tmp_path: Path) -> None:
+    (tmp_path / "pynvml.py").write_text("raise ImportError('broken')")
+    env = {**os.environ, **sim.environment, "PYTHONPATH": str(tmp_path)}
+    watch = start(env=env)
+    watch.until(watch.has("nvml_up", 0))
+    assert "exit status 1" in watch.told("nvml_ended")[0].line
+    assert watch.get("nvml_return_code") is None
+
+
+def test_child_ends_when_the_agent_is_killed(sim: SimDriver) -> None:
+    code = (
+        "import sys, time; from gpudiag.probes.nvml.probe import Nvml\n"
+        "probe = Nvml(cadence=0.05)\n"
+        "while not probe.pid: list(probe.read())\n"
+        "print(probe.pid, flush=True)\n"
+        "while True: list(probe.read()); time.sleep(0.05)"
+    )
+    env = {**os.environ, **sim.environment}
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE) as agent:
+        assert agent.stdout
+        child = int(agent.stdout.readline())
+        while not sim.calls()["nvmlDeviceGetMemoryInfo_v2"]:
+            time.sleep(0.02)
+        agent.kill()
+    end = time.monotonic() + 5
+    while "zombie" not in _state(child):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "reaped, no zombie"
 
 
 def test_child_ends_with_the_agent(running: Watch) -> None:

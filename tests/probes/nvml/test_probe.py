@@ -176,6 +176,15 @@ def test_links_in_one_call(start: Start, sim: SimDriver) -> None:
     assert sim.calls()["nvmlDeviceGetNvLinkState"] == 0
 
 
+def test_nvlink_bytes_of_newer_generations(start: Start, sim: SimDriver) -> None:
+    sim.set(nvlink_tx=NA, nvlink_rx=NA)
+    for gpu in range(8):
+        sim.field_value(gpu, 202, 1234).field_value(gpu, 204, 5678)
+    watch = start()
+    watch.until(watch.has("gpu_nvlink_rx_bytes_total", 5678, gpu="0"))
+    assert watch.get("gpu_nvlink_tx_bytes_total", gpu="0") == 1234
+
+
 def test_mig_instances(start: Start, sim: SimDriver) -> None:
     sim.mig(1, 7, "1g.10gb", 10 << 30, 3 << 30).mig(1, 9, "3g.40gb", 40 << 30, 1 << 30)
     sim.process(1, 66, 2 << 30, instance=9)
