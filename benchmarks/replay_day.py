@@ -71,6 +71,8 @@ class Day:
             yield name, {}, self.around(scale)
         for name, rate in _COUNTED.items():
             yield name, {}, self.rising(rate)
+        # Training holds its memory the whole day, whatever the load.
+        yield "memory_used_bytes", {}, np.round(self._noise.normal(66e9, 2e7, len(AT)))
         yield "temperature_celsius", {"sensor": "core"}, self.around(35.0, 30.0) + heat
         yield "temperature_celsius", {"sensor": "memory"}, self.around(30.0, 40.0)
         yield "temperature_margin_celsius", {}, self.around(-35.0, 57.0) - heat
@@ -106,7 +108,7 @@ _STEADY = {
 }
 _LOADED = {
     **{"utilization_ratio": 1.0, "memory_bandwidth_ratio": 0.6, "sm_active_ratio": 0.9},
-    **{"memory_used_bytes": 70 * GIB, "power_watts": 650.0, "tensor_active_ratio": 0.5},
+    **{"power_watts": 650.0, "tensor_active_ratio": 0.5},
 }
 _COUNTED = {
     **{"energy_joules_total": 650.0, "pcie_rx_bytes_total": 5e9, "pcie_tx_bytes_total": 3e9},

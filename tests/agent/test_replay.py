@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -158,3 +160,19 @@ def test_the_command_shows_a_person_what_when_and_why() -> None:
 def test_the_command_names_an_absent_file() -> None:
     with pytest.raises(UsageError, match="there is no gone"):
         CliRunner().invoke(command, ["gone.yaml"], catch_exceptions=False)
+
+
+def test_the_order_of_hashing_changes_nothing() -> None:
+    path = INCIDENTS / "gpu-xid" / "fallen-off-the-bus.yaml"
+    code = "from gpudiag.agent.cli import main; main()"
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code, "replay", str(path), "--json"],
+            env={"PYTHONHASHSEED": seed},
+            check=False,
+            capture_output=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert b"xid-79" in told[0]
