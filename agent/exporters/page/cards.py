@@ -20,7 +20,10 @@ _NO_CHART = Markup("")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One piece of evidence: what it is, its value and what was expected, drawn where possible."""
+    """One piece of evidence: what it is, its value and what was expected, drawn where possible.
+
+    `banded` tells that the chart shows the expected range, `said` that the value is a line of text.
+    """
 
     name: str
     help: str
@@ -28,6 +31,8 @@ class Fact:
     expected: str
     chart: Markup
     charted: str
+    banded: bool
+    said: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +53,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the page shows of findings; `wrong` counts those that are more than information."""
+    """What the page shows of findings: `firing` ones are wrong, `informing` ones good to know."""
 
-    wrong: int
     firing: tuple[Card, ...]
+    informing: tuple[Card, ...]
     pending: tuple[Card, ...]
     resolved: tuple[Card, ...]
 
@@ -74,8 +79,8 @@ class Dealer:
         )
         own = [f for f in firing if f.explained_by not in ids]
         return Findings(
-            wrong=sum(1 for f in own if f.severity != "info"),
-            firing=tuple(self._card(f, firing) for f in own),
+            firing=tuple(self._card(f, firing) for f in own if f.severity != "info"),
+            informing=tuple(self._card(f, firing) for f in own if f.severity == "info"),
             pending=tuple(self._card(f, []) for f in found if f.state == "pending"),
             resolved=tuple(self._card(f, []) for f in resolved),
         )
@@ -100,7 +105,11 @@ class Dealer:
     def _fact(self, finding: Finding, evidence: Evidence) -> Fact:
         metric = metrics().get(evidence.name)
         labels = ", ".join(v for k, v in evidence.labels.items() if k not in _OBVIOUS)
-        name = words.measure(metric) if metric else words.plain(evidence.name)
+        name = (
+            words.measure(metric)
+            if metric
+            else _SOURCES.get(evidence.name, words.plain(evidence.name))
+        )
         drawn, charted = self._chart(finding, evidence)
         return Fact(
             name=f"{name} ({labels})" if labels else name,
@@ -109,6 +118,8 @@ class Dealer:
             expected=evidence.expected,
             chart=drawn,
             charted=charted,
+            banded='class="band"' in drawn,
+            said=isinstance(evidence.value, str),
         )
 
     def _chart(self, finding: Finding, evidence: Evidence) -> tuple[Markup, str]:
@@ -120,8 +131,12 @@ class Dealer:
         limits = expected.limits(evidence.expected)
         span = "last " + words.duration(float(times[-1] - times[0])) if len(times) else ""
         if metric.kind == "counter" and len(times) > 2:
-            values = (values[1:] - values[:-1]) / (times[1:] - times[:-1])
-            times, limits, span = times[1:], None, span + ", per second"
+            limits = None
+            if metric.unit:
+                values = (values[1:] - values[:-1]) / (times[1:] - times[:-1])
+                times, span = times[1:], span + ", per second"
+            else:
+                values, span = values - values[0], span + ", counted since then"
         if len(times) < 2:
             return _NO_CHART, ""
         low, high = (words.quantity(float(v), metric.unit) for v in (values.min(), values.max()))
@@ -141,6 +156,7 @@ class Dealer:
         return hits[0] if len(hits) == 1 and evidence.name in metrics() else None
 
 
+_SOURCES = {"kmsg": "Kernel log"}
 _OBVIOUS = frozenset({"uuid", "gpu", "node"})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -14,6 +14,8 @@ from gpudiag.probes import Labels
 
 SPARK_SECONDS = 900.0
 _QUIET_REASONS = frozenset({"idle", "app_clocks"})
+# A busy GPU runs at its power limit: worth showing, nothing wrong.
+_NORMAL_REASONS = frozenset({"power_cap", "sync_boost"})
 _HOT_MARGIN = 3.0
 NO_PICTURE = Markup("")
 
@@ -47,6 +49,11 @@ class Readings:
         for metric, pairs, _, value in readings:
             self._of[metric].append((dict(pairs), value))
             self._labels[metric] = pairs
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing at all is reported."""
+        return not self._of
 
     def all(self, metric: str) -> list[tuple[dict[str, str], float]]:
         """Every series of it as (labels, value)."""
@@ -82,17 +89,18 @@ def numbers(snapshot: Snapshot) -> dict[str, str]:
     return {pairs["uuid"]: pairs["gpu"] for pairs in found if {"uuid", "gpu"} <= pairs.keys()}
 
 
-def rows(snapshot: Snapshot, view: View) -> list[Gpu]:
-    """A row per GPU that reports anything now."""
-    number = numbers(snapshot)
+def rows(snapshot: Snapshot, view: View, known: Mapping[str, str]) -> list[Gpu]:
+    """A row per GPU that reports now or is `known` (UUID to number) to have reported before."""
+    reporting = by_uuid(snapshot)
+    silent = {uuid: Readings([]) for uuid in known if uuid not in reporting}
     return [
         Gpu(
-            index=number.get(uuid, "?"),
+            index=known.get(uuid, "?"),
             name=dict(readings.labels("gpudiag_gpu_info")).get("name", "").removeprefix("NVIDIA "),
             uuid=uuid,
             cells=tuple(_cells(readings, view)),
         )
-        for uuid, readings in by_uuid(snapshot).items()
+        for uuid, readings in (reporting | silent).items()
     ]
 
 
@@ -152,8 +160,8 @@ def _clock(gpu: Readings) -> Cell:
     active = [p.get("reason", "") for p, v in gpu.all("gpudiag_gpu_throttle_active") if v]
     reasons = sorted(set(active) - _QUIET_REASONS)
     if reasons:
-        text += "; slowed: " + ", ".join(words.plain(reason) for reason in reasons)
-    return Cell("Clock", text, bad=bool(reasons))
+        text += "; limited by " + ", ".join(words.plain(reason) for reason in reasons)
+    return Cell("Clock", text, bad=not _NORMAL_REASONS.issuperset(reasons))
 
 
 def _links(gpu: Readings) -> Cell:
@@ -184,5 +192,7 @@ def _trouble(gpu: Readings) -> Cell:
         "gpudiag_gpu_row_remap_pending": "row remap pending",
         "gpudiag_gpu_recovery_action": "driver asks for recovery",
     }
+    if gpu.silent:
+        return Cell("Errors", "reports nothing any more", bad=True)
     said = xids + [text for metric, text in flags.items() if gpu.value(metric)]
     return Cell("Errors", ", ".join(said) or "none seen", bad=bool(said))

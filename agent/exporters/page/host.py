@@ -48,7 +48,11 @@ def _pressure(host: Readings) -> Cell:
 
 def _kills(host: Readings) -> Cell:
     kills = sum(value for _, value in host.all("gpudiag_cgroup_oom_kills_total"))
-    return Cell("Killed for memory", f"{kills:.0f} processes" if kills else "", bad=True)
+    return Cell(
+        "Killed for memory",
+        f"{kills:.0f} process{'es' if kills > 1 else ''}" if kills else "",
+        bad=True,
+    )
 
 
 def _disk(host: Readings) -> Cell:

@@ -25,6 +25,7 @@ class Page:
         self._lock = threading.Lock()
         self._of: Snapshot | None = None
         self._fragment = ""
+        self._known_gpus: dict[str, str] = {}
 
     @cached_property
     def _templates(self) -> Environment:
@@ -64,21 +65,24 @@ class Page:
 
     def _content(self, snapshot: Snapshot) -> dict[str, object]:
         view = self._snapshots.view
+        # Kept from earlier snapshots: a GPU that is gone must not vanish from the page too.
+        self._known_gpus |= gpus.numbers(snapshot)
         return {
             "info": snapshot.info,
             "mode": _MODES.get(snapshot.info.mode, snapshot.info.mode),
             "severities": _SEVERITIES,
             "local": words.clock(snapshot.now),
             "utc": words.utc(snapshot.now),
-            "found": Dealer(snapshot, view, gpus.numbers(snapshot)).findings(),
+            "found": Dealer(snapshot, view, self._known_gpus).findings(),
             "failing": [p for p in snapshot.probes if p.available and not p.ok],
             "absent": [p for p in snapshot.probes if not p.available],
             "working": [p for p in snapshot.probes if p.available and p.ok],
             "unknown": snapshot.unknown,
-            "gpus": gpus.rows(snapshot, view),
+            "gpus": gpus.rows(snapshot, view, self._known_gpus),
             "host": host.cells(snapshot),
             "series": len(snapshot.samples),
             "plain": words.plain,
+            "coded": words.coded,
         }
 
     def _render(self, template: str, **content: object) -> str:

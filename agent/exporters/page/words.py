@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from markupsafe import Markup, escape
 
 from gpudiag.probes.catalog import Metric
 
@@ -59,7 +61,7 @@ def duration(seconds: float) -> str:
 def clock(time: float) -> str:
     """The node's local time; for a recording that starts at 0 the time into it."""
     if time < _FIRST_EPOCH:
-        return f"{int(time) // 3600:d}:{int(time) % 3600 // 60:02d}:{int(time) % 60:02d} into it"
+        return f"{timedelta(seconds=int(time))} into the recording"
     return f"{_local(time):%Y-%m-%d %H:%M:%S %Z}"
 
 
@@ -103,6 +105,17 @@ def measure(metric: Metric) -> str:
     return plain(name.removesuffix("_" + metric.unit) if metric.unit else name)
 
 
+def coded(text: str) -> Markup:
+    """Text as HTML in which `backticks` mark code."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if row % 2 else part
+        for row, part in enumerate(parts)
+    )
+
+
 def subject(pairs: Mapping[str, str], indices: Mapping[str, str]) -> str:
     """Who is meant: `GPU 3`, `job llama, rank 3`; `indices` gives a GPU's number by its UUID."""
     if not pairs:
@@ -112,5 +125,5 @@ def subject(pairs: Mapping[str, str], indices: Mapping[str, str]) -> str:
         if key == "uuid" and value in indices:
             words.append(f"GPU {indices[value]}")
         else:
-            words.append(f"{'GPU' if key == 'uuid' else key} {value}")
+            words.append(value if key == "uuid" else f"{key} {value}")
     return ", ".join(words)

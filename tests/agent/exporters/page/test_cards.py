@@ -44,6 +44,17 @@ def test_a_counter_is_drawn_as_its_rate(view: FakeView, monkeypatch: pytest.Monk
     assert fact.charted == "last 9 s, per second, steady at 250 J"
 
 
+def test_a_counter_of_events_is_drawn_as_what_was_counted(
+    view: FakeView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def once(metric: str, seconds: float, labels: Labels) -> tuple[Floats, Floats]:
+        return np.arange(61.0), np.where(np.arange(61.0) < 30, 7.0, 8.0)
+
+    monkeypatch.setattr(view, "history", once)
+    (fact,) = card(view, Evidence("gpudiag_gpu_xid_errors_total", 1.0)).facts
+    assert fact.charted == "last 1 min, counted since then, 0 to 1"
+
+
 def test_a_resolved_one_says_how_long_it_lasted(view: FakeView) -> None:
     (over,) = Dealer(Snapshots(view).get(), view, {}).findings().resolved
     assert (over.lasting, over.ended) == ("4 min", "1 min")

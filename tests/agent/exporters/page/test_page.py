@@ -12,7 +12,7 @@ from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.probes import labels
 from tests.agent.exporters.client import Client
-from tests.agent.exporters.fake_view import NOW, FakeView, bare
+from tests.agent.exporters.fake_view import HOT, NOW, FakeView, bare
 
 
 def words(view: FakeView) -> str:
@@ -44,7 +44,7 @@ def words(view: FakeView) -> str:
         "fabric manager down cannot be told; it needs gpudiag_gpu_fabric_state",
         "Not on this machine: infiniband (no InfiniBand on this machine)",
         "88 °C (-1 to slowdown)",
-        "slowed: hw thermal",
+        "limited by hw thermal",
         "XID 63 ×2",
         "NVLink 3/4",
         "/scratch: 27.9 GiB free (97% full)",
@@ -83,7 +83,7 @@ def test_without_any_source_nothing_is_called_fine(empty: FakeView) -> None:
 def test_mere_information_is_not_wrong(view: FakeView) -> None:
     view.found = [msgspec.structs.replace(view.found[1], severity="info")]
     assert "Nothing known is wrong" in words(view)
-    assert "● For information" in words(view)
+    assert "Good to know: 1" in words(view)
 
 
 def test_silent_inputs_are_admitted(view: FakeView) -> None:
@@ -96,12 +96,33 @@ def test_a_replay_says_so_and_counts_from_its_start(view: FakeView) -> None:
     view.time = 135.0
     text = words(view)
     assert "This is a recording played back" in text
-    assert "0:02:15 into it" in text
+    assert "0:02:15 into the recording" in text
 
 
 def test_what_is_not_reported_is_a_dash(view: FakeView) -> None:
     view.readings = [r for r in view.readings if r[0] == "gpudiag_gpu_info"]
     assert Page(Snapshots(view)).whole().count('title="not reported"') == 8 * 6
+
+
+def test_a_gpu_that_fell_silent_keeps_its_row_and_its_number(view: FakeView) -> None:
+    page = Page(Snapshots(view))
+    page.fragment()
+    view.readings = [r for r in view.readings if ("uuid", HOT) not in r[1]]
+    view.version += 1
+    assert page.fragment().count("reports nothing any more") == 1
+    assert "<dd>GPU 3</dd>" in page.fragment()
+
+
+def test_a_busy_gpu_at_its_power_limit_is_not_alarming(view: FakeView) -> None:
+    capped = labels(uuid=HOT, gpu="3", reason="power_cap")
+    clock = labels(uuid=HOT, gpu="3", clock="sm")
+    view.readings = [
+        ("gpudiag_gpu_throttle_active", capped, NOW, 1.0),
+        ("gpudiag_gpu_clock_hertz", clock, NOW, 1.9e9),
+    ]
+    html = Page(Snapshots(view)).whole()
+    assert "limited by power cap" in html
+    assert "worrying" not in html
 
 
 def test_nothing_is_loaded_from_elsewhere(client: Client) -> None:

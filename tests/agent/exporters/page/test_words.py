@@ -66,7 +66,7 @@ def test_local_time_beside_utc() -> None:
 
 
 def test_a_recording_has_its_own_clock() -> None:
-    assert words.clock(3725.0) == "1:02:05 into it"
+    assert words.clock(3725.0) == "1:02:05 into the recording"
     assert words.utc(3725.0) == ""
 
 
@@ -77,9 +77,14 @@ def test_identifiers_are_spelled_out() -> None:
 
 def test_subject_names_the_gpu_by_its_number_where_known() -> None:
     assert words.subject({"uuid": "GPU-1"}, {"GPU-1": "3"}) == "GPU 3"
-    assert words.subject({"uuid": "GPU-1"}, {}) == "GPU GPU-1"
+    assert words.subject({"uuid": "GPU-1"}, {}) == "GPU-1"
     assert words.subject({"job": "llama", "rank": "3"}, {}) == "job llama, rank 3"
     assert words.subject({}, {}) == "this node"
+
+
+def test_backticks_are_code_and_nothing_else_is_markup() -> None:
+    assert words.coded("run `ls <x>` & go") == "run <code>ls &lt;x&gt;</code> &amp; go"
+    assert words.coded("a lone ` stays") == "a lone ` stays"
 
 
 def test_a_share_has_one_unit_where_it_can() -> None:
