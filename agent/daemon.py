@@ -117,7 +117,10 @@ def _black_box(config: Config, state: Path) -> list[Observer]:
         return []
     from gpudiag.agent.recording.blackbox import BlackBox
 
-    return [BlackBox(state / "recordings", after=..., max_bytes=config.recording.max_size)]
+    node = config.node.name or platform.node()
+    settings = config.recording
+    folder = state / "recordings"
+    return [BlackBox(folder, after=settings.after, max_bytes=settings.max_size, node=node)]
 
 
 def agent_info(config: Config, started: float, *, replay: bool = False) -> AgentInfo:

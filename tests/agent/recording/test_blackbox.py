@@ -15,6 +15,7 @@ from gpudiag.agent.recording import reader
 from gpudiag.agent.recording.blackbox import BlackBox, rotate
 from gpudiag.agent.recording.meta import Meta
 from gpudiag.agent.recording.writer import RecordingWriter, partials
+from gpudiag.agent.replay import fresh_engine, load, replay
 from gpudiag.probes import Event, Sample, labels
 
 NOW = 1.7e9
@@ -163,3 +164,15 @@ def test_what_an_older_agent_left_is_completed_at_the_start(
         _box(tmp_path)
     assert _recorded(tmp_path) == ["1.tar.gz"]
     assert "completed the recording" in caplog.text
+
+
+def test_what_it_records_gives_the_finding_again(tmp_path: Path) -> None:
+    timeline = load(Path(__file__).parents[2] / "incidents/gpu-xid/fallen-off-the-bus.yaml")
+    box, engine = _box(tmp_path), fresh_engine()
+    for now, samples, events, _ in timeline.batches(5.0):
+        engine.ingest(samples, events)
+        box.observe(samples, events)
+        box.on_findings(now, engine.evaluate(now), engine.window)
+    (recording,) = tmp_path.glob("*.tar.gz")
+    again = replay(load(recording), fresh_engine())
+    assert ("gpu-xid{uuid=GPU-3}", "xid-79") in [(f.id, f.cause) for f in again.findings()]
