@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudiag.agent.rules import _xids
 from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, gpu, known, title
 from gpudiag.agent.rules._lines import kernel_facts
 from gpudiag.agent.rules.contract import (
@@ -15,6 +16,7 @@ from gpudiag.agent.rules.contract import (
     Rule,
     Suggestion,
     Threshold,
+    Unknown,
     Verdict,
 )
 from gpudiag.agent.window import Window
@@ -28,38 +30,31 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every GPU that was ever seen, as long as the driver still tells of anything."""
     said = {p.labels["uuid"]: p.value for p in window.latest(LOST) if "uuid" in p.labels}
     there = answering(window)
-    for uuid in there:
-        if not said.get(uuid):
-            yield Healthy(gpu(uuid))
-    silent = [(uuid, labels) for uuid, labels in known(window).items() if uuid not in there]
-    lost = [(uuid, labels) for uuid, labels in silent if said.get(uuid)]
-    lost += [(u, {"uuid": u}) for u in there if said.get(u)]
-    for uuid, labels in lost:
-        yield _diagnosis(window, limits, uuid, labels, told=True)
-    # Where every GPU is silent the driver or the agent is, and that is another symptom.
-    if not there and not _counts(window):
-        return
-    for uuid, labels in silent:
+    gpus = known(window)
+    for uuid in there | gpus.keys() | said.keys():
+        labels = gpus.get(uuid, {"uuid": uuid})
         if said.get(uuid):
-            continue
-        if uuid.startswith("MIG-") or _taken_away(window):
+            yield _diagnosis(window, limits, uuid, labels, told=True)
+        elif uuid in there or uuid.startswith("MIG-"):
             yield Healthy(gpu(uuid))
-        else:
-            yield _diagnosis(window, limits, uuid, labels, told=False)
+        elif there or window.latest(COUNT):
+            yield _silent(window, limits, uuid, labels)
 
 
-def _counts(window: Window) -> bool:
-    return bool(window.latest(COUNT))
-
-
-def _taken_away(window: Window) -> bool:
-    """Whether the node has all the GPUs it should, so that the silent one is meant to be gone."""
+def _silent(window: Window, limits: Limits, uuid: str, labels: dict[str, str]) -> Verdict:
+    """A GPU without readings, while the driver tells of others or at least counts."""
     count, expected = window.value(COUNT), window.value(EXPECTED)
-    return (
-        count is not None
-        and expected is not None
-        and expected <= count < len({u for u in known(window) if not u.startswith("MIG-")})
-    )
+    whole = sum(1 for one in known(window) if not one.startswith("MIG-"))
+    if count is not None and count >= whole and not _fell_off(window, limits, uuid):
+        return Unknown(gpu(uuid), ("why it has no readings while the driver lists it", LOST))
+    if count is not None and expected is not None and expected <= count < whole:
+        return Healthy(gpu(uuid))
+    return _diagnosis(window, limits, uuid, labels, told=False)
+
+
+def _fell_off(window: Window, limits: Limits, uuid: str) -> bool:
+    seen = _xids.read(window, limits["kernel"]).seen.get(gpu(uuid), ())
+    return any(sighting.code == _xids.FALLEN_OFF for sighting in seen)
 
 
 def _diagnosis(
@@ -69,7 +64,8 @@ def _diagnosis(
     name = title({"gpu": index, **labels} if index else labels)
     others = len(answering(window) - {uuid})
     how = "the driver says that it is lost" if told else "it stopped answering"
-    summary = f"{name} is lost: {how}, while {others} other GPUs answer."
+    rest = "1 other GPU answers" if others == 1 else f"{others} other GPUs answer"
+    summary = f"{name} is lost: {how}, while {rest}."
     return Diagnosis(
         subject=gpu(uuid),
         cause="gpu-lost",
@@ -106,9 +102,9 @@ _ACTIONS = (
 
 RULE = Rule(
     check=check,
-    reads=frozenset({*MEASURED, INFO}),
+    reads=frozenset({*MEASURED, INFO}) | _xids.READS,
     events=frozenset({"kmsg"}),
-    hold=15.0,
+    hold=30.0,
     clear=30.0,
     thresholds={
         "kernel": Threshold(600.0, "seconds", "kernel lines this old still belong to the loss"),

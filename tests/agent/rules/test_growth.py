@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from gpudiag.agent.analysis.stats import Floats
+from gpudiag.agent.rules._growth import growth
+from gpudiag.agent.window import Series
+
+MIB = 2.0**20
+BASE = 40_000 * MIB
+T = np.arange(200.0)
+NOISE = np.random.default_rng(1).normal(0.0, 1.0, len(T))
+
+
+def minutes(values: Floats) -> Series:
+    return Series({}, 60.0 * np.arange(len(values)), values)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        0 * T,
+        30 * NOISE,
+        2000 * (1 - np.exp(-T / 10)),
+        1536.0 * (T > 60),
+        100.0 * ((T + 15) % 20),
+        np.where(T % 4 < 2, 0.0, 900.0),
+    ],
+    ids=["flat", "noise", "warm-up", "one step", "sawtooth", "variable lengths"],
+)
+def test_these_fool_a_plain_trend_test_and_are_no_growth(extra: Floats) -> None:
+    assert growth(minutes(BASE + extra * MIB)) is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "rate"),
+    [
+        (50 * T, 50),
+        (5 * T + 30 * NOISE, 5),
+        (20 * T + 100 * (T % 7), 20),
+        (30 * np.maximum(T - 100, 0), 30),
+        (512.0 * (T // 10), 51),
+    ],
+    ids=["leak", "noisy leak", "sawtooth and leak", "flat, then leak", "staircase"],
+)
+def test_these_grow(extra: Floats, rate: float) -> None:
+    found = growth(minutes(BASE + extra * MIB))
+    assert found is not None
+    assert found.rate * 60.0 / MIB == pytest.approx(rate, rel=0.25)
+
+
+def test_a_restart_begins_a_new_history() -> None:
+    before = BASE + 50 * MIB * T
+    assert growth(minutes(np.concatenate([before, [0.0], np.full(5, BASE)]))) is None
+
+
+def test_the_second_rise_of_a_sawtooth_stays_under_the_first() -> None:
+    teeth = BASE + 100 * MIB * np.concatenate([np.arange(60), np.arange(59)])
+    assert growth(minutes(teeth)) is None
