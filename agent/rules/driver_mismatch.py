@@ -127,7 +127,7 @@ _ACTIONS = (
 RULE = Rule(
     check=check,
     reads=frozenset({CODE, INFO}),
-    events=frozenset({"kmsg", "log"}),
+    events=frozenset({"kmsg", "log", "kubernetes"}),
     thresholds={
         "lasting": Threshold(
             20.0, "seconds", "a driver being reloaded differs from its library for some seconds"

@@ -58,7 +58,11 @@ def _waiting(
 ) -> Iterator[Diagnosis]:
     series = window.series(STATE, LOOK_BACK, **point.labels)[0]
     since = held_since(series, series.values < COMPLETED)
-    if since is None or window.now - since < _patience(window, limits, point):
+    patience = _patience(window, limits, point)
+    if since == series.times[0]:
+        # It was never seen completed, so the recording may have begun with the boot.
+        patience = max(patience, limits["in_progress"])
+    if since is None or window.now - since < patience:
         return
     name = _NAMES.get(point.value, "unknown")
     lasted = window.now - since

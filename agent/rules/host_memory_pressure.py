@@ -28,6 +28,7 @@ GROUP = "gpudiag_cgroup_memory_bytes"
 GROUP_LIMIT = "gpudiag_cgroup_memory_limit_bytes"
 KILLS = "gpudiag_cgroup_oom_kills_total"
 RESIDENT = "gpudiag_process_resident_bytes"
+SHARED_OUT = "gpudiag_process_pss_bytes"
 LOOK_BACK = 1800.0
 GIB = 2.0**30
 
@@ -124,12 +125,12 @@ def _little_left(window: Window, limits: Limits, where: Where) -> _Sign | None:
     limit = limits["falling_left" if _waited_for(window, limits, where) else "left"]
     series = window.series(AVAILABLE, LOOK_BACK, **where)[0]
     since = held_since(series, series.values < limit * total)
-    slope = _fall(series, limits["lasting"] * 4.0)
+    slope = _fall(series, LOOK_BACK) or _fall(series, limits["lasting"] * 4.0)
     words = f"{left / GIB:.1f} of {total / GIB:.0f} GiB are available ({left / total:.1%})"
     evidence = Evidence(AVAILABLE, left, "bytes", f"> {limit:.0%} of {total:.3g}")
     if slope < 0.0 and -left / slope < limits["exhausted_in"]:
         words += f", gone in {-left / slope / 60.0:.0f} min at this rate"
-        return _Sign(0.85, since or window.now - limits["lasting"] * 4.0, words, evidence)
+        return _Sign(0.85, since or window.now, words, evidence)
     # Little left that nobody waits for is a host sized to its job.
     calm = waits is not None and waits < limits["calm"]
     if since is None or calm or series.times[-1] - since < limits["lasting"]:
@@ -149,15 +150,15 @@ def _fall(series: Series, seconds: float) -> float:
     if len(series.times) < 2:
         return 0.0
     spacing = float(series.times[-1] - series.times[-2])
-    last = tail(series, max(seconds, 9.0 * spacing))
+    whole = float(series.times[-1] - series.times[0])
+    last = tail(series, max(min(seconds, whole), 9.0 * spacing))
     return steady_slope(last) if last is not None else 0.0
 
 
 def _group_full(window: Window, limits: Limits, where: Where) -> _Sign | None:
     """A control group at its limit is short of memory only if page cache does not fill it."""
     for use, limit in _near_limit(window, limits, where):
-        resident = sum(p.value for p in window.latest(RESIDENT, **where))
-        if resident < limits["group"] * limit and not _waited_for(window, limits, where):
+        if not _needed(window, limits, where, limit):
             continue
         series = window.series(GROUP, LOOK_BACK, **use.labels)[0]
         since = held_since(series, series.values >= limits["group"] * limit)
@@ -168,6 +169,15 @@ def _group_full(window: Window, limits: Limits, where: Where) -> _Sign | None:
         expected = f"< {limits['group']:.0%} of {limit:.3g}"
         return _Sign(0.8, since, words, Evidence(GROUP, use.value, "bytes", expected, use.labels))
     return None
+
+
+def _needed(window: Window, limits: Limits, where: Where, limit: float) -> bool:
+    """Whether processes, and not files they read, hold the group's memory."""
+    if window.latest(PRESSURE, resource="memory", **where):
+        # Mapped files count as resident, so where stalls are measured they alone decide.
+        return _waited_for(window, limits, where)
+    held = window.latest(SHARED_OUT, **where) or window.latest(RESIDENT, **where)
+    return sum(p.value for p in held) >= limits["held"] * limit
 
 
 def _near_limit(window: Window, limits: Limits, where: Where) -> Iterator[tuple[Point, float]]:
@@ -228,8 +238,9 @@ RULE = Rule(
         "calm": Threshold(0.01, "ratio", "PSI some below which nobody waits for memory"),
         "left": Threshold(0.05, "ratio", "available memory; below it the kernel reclaims hard"),
         "falling_left": Threshold(0.1, "ratio", "where a steady fall begins to count"),
-        "exhausted_in": Threshold(900.0, "seconds", "time to look before the OOM killer comes"),
+        "exhausted_in": Threshold(3600.0, "seconds", "time to look before the OOM killer comes"),
         "group": Threshold(0.95, "ratio", "of the limit; reclaim in the group starts near it"),
+        "held": Threshold(0.8, "ratio", "of a group's limit held by processes; without PSI"),
         "beside": Threshold(
             0.05, "ratio", "PSI some that tells need from page cache where memory is nearly full"
         ),

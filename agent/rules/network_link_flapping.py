@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from gpudiag.agent.rules._lines import event_node, kernel_facts
 from gpudiag.agent.rules.contract import (
     Diagnosis,
@@ -96,16 +98,18 @@ def _count(links: dict[Subject, _Link], metric: str, series: Series) -> None:
     link = links[_who(series.labels)]
     source = f"{metric} {series.labels.get('port', '')}".strip()
     link.downs[source] = []
-    steps = series.values[1:] - series.values[:-1]
-    if metric in (IB_UP, UP):
-        link.downs[source] = [float(t) for t in series.times[1:][steps < 0.0]]
-    else:
-        # The carrier counts the way down and the way up.
-        each = 2.0 if metric == CARRIER else 1.0
-        risen = 0.0
-        for time, step in zip(series.times[1:], steps, strict=True):
-            risen += float(step) / each
-            link.downs[source] += [float(time)] * (int(risen) - len(link.downs[source]))
+    states = metric in (IB_UP, UP)
+    if not states and series.values[0] == series.values[-1]:
+        return
+    steps = np.diff(series.values)
+    moved = np.flatnonzero(steps < 0.0 if states else steps > 0.0)
+    # The carrier counts the way down and the way up.
+    each = 0.5 if metric == CARRIER else 1.0
+    risen = 0.0
+    for row in moved:
+        risen += 1.0 if states else float(steps[row]) * each
+        time = float(series.times[row + 1])
+        link.downs[source] += [time] * (int(risen) - len(link.downs[source]))
     if link.downs[source]:
         link.ports.add(series.labels.get("port", ""))
 

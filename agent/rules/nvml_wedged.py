@@ -49,8 +49,10 @@ OWN_TROUBLE = (
 
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every node whose driver is read, and a node where only the kernel speaks of a hang."""
-    points = window.latest(WEDGED) + window.latest(SUCCESS, probe="nvml")
-    places = nodes(points + window.latest(LAST, probe="nvml"))
+    points = window.latest(WEDGED)
+    for metric in (SUCCESS, LAST, DURATION):
+        points += window.latest(metric, probe="nvml")
+    places = nodes(points)
     if not places:
         yield from _kernel_only(window, limits)
     for where in places:
@@ -92,7 +94,8 @@ def _silent(window: Window, limits: Limits, where: Where, frozen: float | None) 
     """Whether the probe has brought nothing for long enough to call it a hang."""
     success = window.series(SUCCESS, LOOK_BACK, probe="nvml", **where)
     if not success:
-        return frozen is not None
+        took = window.value(DURATION, probe="nvml", **where) or 0.0
+        return frozen is not None or took >= limits["silent"]
     since = held_since(success[0], success[0].values == 0.0)
     # A probe that never worked may have no driver to read; that is no hang.
     worked = bool(success[0].values.any()) or any(window.seen(m, **where) for m in GPU_SERIES)

@@ -54,8 +54,14 @@ def test_a_group_full_of_page_cache_is_not_short_of_memory() -> None:
 
 def test_a_group_full_of_processes_is() -> None:
     rss = 'gpudiag_process_resident_bytes{pid="1"}'
-    (said,) = judge(SYMPTOM, {GROUP: "1e10x30", LIMIT: "1e10x30", SOME: "0x30", rss: "9.9e9x30"})
+    (said,) = judge(SYMPTOM, {GROUP: "1e10x30", LIMIT: "1e10x30", rss: "9.1e9x30"})
     assert isinstance(said, Diagnosis)
+
+
+def test_files_that_processes_map_are_no_need_where_nobody_waits() -> None:
+    rss = 'gpudiag_process_resident_bytes{pid="1"}'
+    calm = {GROUP: "1e10x30", LIMIT: "1e10x30", SOME: "0x30", rss: "9.9e9x30"}
+    assert judge(SYMPTOM, calm) == [Healthy(())]
 
 
 def test_a_full_group_alone_cannot_be_told() -> None:
