@@ -27,14 +27,13 @@ def _met(expect: Expect, run: Run) -> bool:
 
 
 def _fits(expect: Expect, finding: Finding) -> bool:
-    at = finding.resolved_at if expect.state == "resolved" else finding.raised_at
     return (
         finding.symptom == expect.symptom
         and finding.state == expect.state
         and (not expect.causes or finding.cause in expect.causes)
         and subject_matches(expect.subject, finding.subject)
-        and at is not None
-        and _by(expect, at)
+        and finding.raised_at is not None
+        and _by(expect, finding.raised_at)
     )
 
 
@@ -54,7 +53,7 @@ def _loud(finding: Finding, quiet: frozenset[str]) -> bool:
 def _unmet(expect: Expect, run: Run) -> str:
     name = finding_id(expect.symptom, tuple(expect.subject.items()))
     cause = f" with cause {' or '.join(expect.causes)}" if expect.causes else ""
-    by = f" by {spell_seconds(expect.by)}" if expect.by is not None else ""
+    by = f", raised by {spell_seconds(expect.by)}" if expect.by is not None else ""
     near = [_seen(f) for f in run.findings() if f.symptom == expect.symptom]
     near += ["unknown" for b in run.blind if b.symptom == expect.symptom]
     instead = "; ".join(near) or "nothing of this symptom"

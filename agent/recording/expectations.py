@@ -18,7 +18,8 @@ EVERY_SYMPTOM = "*"
 @dataclass(frozen=True, slots=True)
 class Expect:
     """One finding that must appear: any of `causes` (none named = any), at a subject that has
-    all pairs of `subject`, by `by` seconds after the start (None = at any time).
+    all pairs of `subject`, raised at most `by` seconds after the start (None = at any time),
+    whatever its `state`.
     """
 
     symptom: str

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from gpudiag.agent.findings.finding import Finding
@@ -47,11 +48,14 @@ def test_met(expect: Expect) -> None:
 UNMET = [
     (Expect("gpu-xid", ("xid-45",)), "with cause xid-45 to be firing, but there was gpu-xid{"),
     (Expect("gpu-xid", subject={"uuid": "GPU-2"}), "expected gpu-xid{uuid=GPU-2} to be firing"),
-    (Expect("gpu-xid", by=119.0), "by 1m59s, but there was .* with cause xid-79 firing at 2m"),
+    (
+        Expect("gpu-xid", by=119.0),
+        "raised by 1m59s, but there was .* with cause xid-79 firing at 2m",
+    ),
     (Expect("gpu-xid", state="resolved"), "to be resolved, but there was"),
     (Expect("thermal-throttle"), "but there was nothing of this symptom"),
     (Expect("gpu-lost"), "to be firing, but there was unknown"),
-    (Expect("gpu-lost", state="unknown", by=29.0), "to be unknown by 29s"),
+    (Expect("gpu-lost", state="unknown", by=29.0), "to be unknown, raised by 29s"),
 ]
 
 
@@ -59,6 +63,12 @@ UNMET = [
 def test_unmet_says_what_there_was_instead(expect: Expect, message: str) -> None:
     (difference,) = check(Expectations((expect,)), RUN)
     assert re.search(message, difference)
+
+
+def test_by_bounds_when_it_was_raised_also_where_it_was_resolved() -> None:
+    resolved = msgspec.structs.replace(_finding(), state="resolved", resolved_at=900.0)
+    wanted = Expectations((Expect("gpu-xid", by=120.0, state="resolved"),))
+    assert check(wanted, Run((resolved,), ())) == []
 
 
 @pytest.mark.parametrize("quiet", ["gpu-xid", "*"])
