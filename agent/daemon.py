@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpudiag.agent import config as configuration
 from gpudiag.agent import probing
@@ -16,19 +17,22 @@ from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.expected import ExpectedGpus
-from gpudiag.agent.exporters.view import AgentInfo
+from gpudiag.agent.exporters.view import AgentInfo, Snapshots
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.store import Store
 from gpudiag.agent.inventory import Inventory
 from gpudiag.agent.live import LiveView
 from gpudiag.agent.rules import RULES
-from gpudiag.agent.scheduler import Scheduler
+from gpudiag.agent.scheduler import ProbeStatus, Scheduler
 from gpudiag.agent.selfwatch import SelfWatch, cost_of
 from gpudiag.agent.serving import serve
 from gpudiag.agent.window.archive import Archive
 from gpudiag.agent.writer import Observer, Writer
-from gpudiag.probes import Probe, Sample
+from gpudiag.probes import Probe, Sample, labels
 from gpudiag.probes.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudiag.agent.exporters.otlp import OtlpPusher
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +68,10 @@ class Daemon:
             about_self=self._about_self,
             observers=[inventory, expected, *_black_box(config, state)],
         )
-        self.view = LiveView(
-            agent_info(config, clock.now()), self._writer, clock.now, self._scheduler.statuses
-        )
+        info = agent_info(config, clock.now())
+        view = LiveView(info, self._writer, clock.now, self._statuses)
+        self._snapshots = Snapshots(view)
+        self._otlp = _otlp(config, self._snapshots)
 
     def _engine(self, config: Config, state: Path) -> Engine:
         rules, limits = configuration.rules_in_force(config)
@@ -79,18 +84,30 @@ class Daemon:
         """Serve until SIGTERM or SIGINT, then stop within five seconds."""
         self._scheduler.start()
         self._writer.thread.start()
+        if self._otlp:
+            self._otlp.start()
         try:
-            asyncio.run(serve(self.view, self._config.http.listen, self._reread))
+            asyncio.run(serve(self._snapshots, self._config.http.listen, self._reread))
         finally:
+            if self._otlp:
+                self._otlp.stop()
             self._scheduler.stop()
             self._writer.stop()
             self._writer.thread.join(JOIN_SECONDS)
 
+    def _statuses(self) -> list[ProbeStatus]:
+        told = self._scheduler.statuses()
+        return [*told, self._otlp.status()] if self._otlp else told
+
     def _about_self(self, now: float) -> list[Sample]:
         samples = self._watch.samples(now)
         self._scheduler.stretch = self._watch.stretch
-        dropped = float(self._scheduler.dropped)
+        engine = self._writer.engine
+        dropped = float(self._scheduler.dropped + engine.window.dropped)
         samples.append(Sample("gpudiag_samples_dropped_total", (), now, dropped))
+        for (symptom, cause), count in engine.book.raised.items():
+            of = labels(symptom=symptom, cause=cause)
+            samples.append(Sample("gpudiag_findings_total", of, now, float(count)))
         return samples
 
     def _reread(self) -> None:
@@ -117,16 +134,40 @@ def _black_box(config: Config, state: Path) -> list[Observer]:
         return []
     from gpudiag.agent.recording.blackbox import BlackBox
 
-    node = config.node.name or platform.node()
     settings = config.recording
     folder = state / "recordings"
-    return [BlackBox(folder, after=settings.after, max_bytes=settings.max_size, node=node)]
+    return [BlackBox(folder, after=settings.after, max_bytes=settings.max_size, node=node(config))]
+
+
+def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:
+    settings = config.exporters.otlp
+    if not settings.endpoint:
+        return None
+    # OpenTelemetry costs the agent some 15 MiB: only who exports by it pays them.
+    from gpudiag.agent.exporters.otlp import OtlpPusher
+
+    headers = {name: _secret(value) for name, value in settings.headers.items()}
+    return OtlpPusher(snapshots, settings.endpoint, interval=settings.interval, headers=headers)
+
+
+def _secret(value: str) -> str:
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text("utf-8").strip()
+    except OSError as error:
+        raise UsageError(f"exporters.otlp.headers: cannot read {value[1:]}: {error}") from error
+
+
+def node(config: Config) -> str:
+    """How this node is called."""
+    return config.node.name or platform.node()
 
 
 def agent_info(config: Config, started: float, *, replay: bool = False) -> AgentInfo:
     """Who this agent is, for the page's header and `gpudiag_build_info`."""
     return AgentInfo(
-        node=config.node.name or platform.node(),
+        node=node(config),
         job=config.node.job or os.environ.get("GPUDIAG_JOB", ""),
         version=version("gpudiag"),
         mode=config.actions.mode,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.window import Window
-from gpudiag.probes import Event, Labels, Sample, labels
+from gpudiag.probes import Event, Labels, Probe, Record, Sample, labels
 from gpudiag.probes.kernel_lines import normalise_pci
 from gpudiag.probes.processes import Role, Watched
 
 FORGET_SECONDS = 60.0
 """A process that the driver has not named for so long does not hold a GPU any more."""
+
+SETTLE_SECONDS = 10.0
+"""How long the kernel log waits for the driver to say which GPU sits at which bus address."""
 
 _SERVERS = ("vllm", "sglang", "triton", "text-generation", "trtllm", "dynamo", "ray::")
 
@@ -20,20 +24,27 @@ _SERVERS = ("vllm", "sglang", "triton", "text-generation", "trtllm", "dynamo", "
 class Inventory:
     """An observer of batches. Its answers are plain dictionaries: any thread may ask."""
 
-    def __init__(self, expected_gpus: int = 0, proc: Path = Path("/proc")) -> None:
+    def __init__(
+        self,
+        expected_gpus: int = 0,
+        proc: Path = Path("/proc"),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.expected_gpus = expected_gpus
         self._proc = proc
+        self._monotonic = monotonic
+        self._patience = monotonic() + SETTLE_SECONDS
         self._gpus: dict[str, Labels] = {}
         self._processes: dict[int, tuple[float, str]] = {}
         self._now = 0.0
 
     def observe(self, samples: Sequence[Sample], _events: Sequence[Event]) -> None:
         """Take note of GPUs and of the processes on them."""
-        for metric, pairs, time, _ in samples:
+        for metric, pairs, at, _ in samples:
             if metric == "gpudiag_gpu_process_memory_bytes":
                 of = dict(pairs)
-                self._now = time
-                self._processes[int(of["pid"])] = (time, of.get("process", ""))
+                self._now = at
+                self._processes[int(of["pid"])] = (at, of.get("process", ""))
             elif metric == "gpudiag_gpu_info":
                 of = dict(pairs)
                 pci = normalise_pci(of.get("pci_bus_id", ""))
@@ -41,6 +52,10 @@ class Inventory:
 
     def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None:
         """Findings say nothing of what there is."""
+
+    def settled(self) -> bool:
+        """Whether the GPUs are known, or have had the time to be."""
+        return bool(self._gpus) or self._monotonic() >= self._patience
 
     def identify(self, pci: str) -> Labels | None:
         """`uuid` and `gpu` of the GPU at a bus id such as `0000:3b:00.0`; None while unknown."""
@@ -82,3 +97,23 @@ class Inventory:
 def _role(name: str) -> Role:
     lower = name.lower()
     return "server" if any(known in lower for known in _SERVERS) else "trainer"
+
+
+class AfterGpus:
+    """A probe that speaks of bus addresses: it is not read before they can be told apart.
+
+    Else an XID found in the log at start would be raised for an address first, and again for the
+    GPU a second later.
+    """
+
+    def __init__(self, probe: Probe, inventory: Inventory) -> None:
+        self.name, self.metrics, self.cadence = probe.name, probe.metrics, probe.cadence
+        self._probe = probe
+        self._inventory = inventory
+
+    def read(self) -> Iterable[Record]:
+        """What the probe reads, once the GPUs are known."""
+        return self._probe.read() if self._inventory.settled() else ()
+
+    def close(self) -> None:
+        self._probe.close()

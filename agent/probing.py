@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpudiag.agent.config import Config
-from gpudiag.agent.inventory import Inventory
+from gpudiag.agent.inventory import AfterGpus, Inventory
 from gpudiag.probes import Probe
 from gpudiag.probes.disks import Disks
 from gpudiag.probes.host import Host
@@ -39,7 +39,7 @@ FACTORIES: dict[str, Factory] = {
     "disks": lambda _, __: Disks(remote=RemoteSpace()),
     "host": lambda _, inventory: Host(pids=inventory.pids),
     "infiniband": lambda _, __: Infiniband(),
-    "kmsg": lambda _, inventory: Kmsg(KMSG, identify=inventory.identify),
+    "kmsg": lambda _, inventory: AfterGpus(Kmsg(KMSG, identify=inventory.identify), inventory),
     "network": lambda _, __: Network(),
     "nvml": _nvml,
     "processes": lambda _, inventory: Processes(inventory.watched),

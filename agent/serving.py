@@ -1,4 +1,4 @@
-"""Serve a view over HTTP until a signal, on the loop of the main thread."""
+"""Serve snapshots over HTTP until a signal, on the loop of the main thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from gpudiag.agent.exporters.app import create_app
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES
 from gpudiag.agent.exporters.server import make_server
-from gpudiag.agent.exporters.view import Snapshots, View
+from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.probes.errors import GpudiagError, UsageError
 
 log = logging.getLogger(__name__)
@@ -26,15 +26,18 @@ def address(listen: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
 
 
-async def serve(view: View, listen: str, on_hangup: Callable[[], None]) -> None:
+async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP calls `on_hangup`.
 
     Raises `GpudiagError` where the address cannot be had.
     """
     host, port = address(listen)
     names = LOOPBACK_NAMES if host.startswith(_LOOPBACK) else None
-    server = make_server(create_app(Snapshots(view), hosts=names), host, port)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    server = make_server(create_app(snapshots, hosts=names), host, port)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, setattr, server, "should_exit", True)
     try:
         await server.serve()
     except SystemExit as error:

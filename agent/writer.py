@@ -12,7 +12,6 @@ from gpudiag.agent.clock import Clock
 from gpudiag.agent.engine import Engine
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.findings.store import Store
-from gpudiag.agent.retold import Retold
 from gpudiag.agent.rules.contract import Limits, Rule
 from gpudiag.agent.scheduler import Batch
 from gpudiag.agent.window import Window
@@ -21,7 +20,6 @@ from gpudiag.probes import Event, Sample
 log = logging.getLogger(__name__)
 
 EVALUATE_SECONDS = 5.0
-REMEMBERED_SECONDS = 48 * 3600.0
 
 
 class Observer(Protocol):
@@ -56,7 +54,9 @@ class Writer:
         self._clock = clock
         self._about_self = about_self
         self._observers = observers
-        self._retold = Retold(engine.window.events(REMEMBERED_SECONDS))
+        self._told: dict[str, tuple[str, ...]] = {}
+        for known in self._turns(engine.book.findings()):
+            _announce(known)
         self._stopping = threading.Event()
         self._next_rules: tuple[Mapping[str, Rule], Mapping[str, Limits]] | None = None
         self._due = clock.monotonic()
@@ -79,6 +79,7 @@ class Writer:
         while not self._stopping.is_set():
             self.turn(max(0.0, min(self._due - self._clock.monotonic(), 0.5)))
         self._store.save((), self._clock.now())
+        self._store.close()
         self._engine.window.close()
 
     def turn(self, wait: float) -> None:
@@ -99,7 +100,6 @@ class Writer:
             self._evaluate(wanted)
 
     def _take(self, samples: list[Sample], events: list[Event]) -> frozenset[str]:
-        events = self._retold.fresh(events)
         jump = self._clock.jump()
         with self.lock:
             if jump:
@@ -123,16 +123,30 @@ class Writer:
             if only is None:
                 self._engine.ingest(self._about_self(now))
             changed += self._engine.evaluate(now, only)
+            # Before anyone can see it: what was shown once must survive a kill.
+            self._store.save(changed, now)
             self.generation += 1
-        self._store.save(changed, now)
-        for finding in changed:
+        turns = self._turns(changed)
+        for finding in turns:
             _announce(finding)
         for observer in self._observers:
-            observer.on_findings(now, changed, self._engine.window)
+            observer.on_findings(now, turns, self._engine.window)
 
     def _reconfigured(self, now: float) -> list[Finding]:
         rules, self._next_rules = self._next_rules, None
         return self._engine.reconfigure(now, *rules) if rules else []
+
+    def _turns(self, changed: Iterable[Finding]) -> list[Finding]:
+        """Those changes that a person should hear of; input that went stale or came back is not."""
+        turns = []
+        for finding in changed:
+            turn = (finding.state, finding.cause, finding.severity, finding.explained_by)
+            if self._told.get(finding.id) != turn:
+                self._told[finding.id] = turn
+                turns.append(finding)
+            if finding.state == "resolved":
+                del self._told[finding.id]
+        return turns
 
 
 def _announce(finding: Finding) -> None:

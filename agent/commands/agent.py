@@ -56,6 +56,7 @@ def _watch(config: Config, path: Path | None, listen: str | None) -> None:
 def _play(config: Config, path: Path, speed: float) -> None:
     from gpudiag.agent import replay
     from gpudiag.agent.daemon import agent_info
+    from gpudiag.agent.exporters.view import Snapshots
     from gpudiag.agent.live import LiveView
     from gpudiag.agent.replaying import Player
     from gpudiag.agent.serving import serve
@@ -66,5 +67,5 @@ def _play(config: Config, path: Path, speed: float) -> None:
     view = LiveView(info, player, player.now, list)
     click.echo(f"Replaying {path} at {speed:g} times its speed: http://{config.http.listen}/")
     player.thread.start()
-    asyncio.run(serve(view, config.http.listen, lambda: None))
+    asyncio.run(serve(Snapshots(view), config.http.listen, lambda: None))
     player.stop()

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import uvicorn
 from starlette.types import ASGIApp
 
 MOST_CONNECTIONS = 512
 """Beyond these a request gets 503 at once, so that a storm cannot take the agent's memory."""
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the agent's: uvicorn would raise them again and end us before the save."""
+        yield
 
 
 def make_server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
@@ -26,4 +36,4 @@ def make_server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=2,
     )
-    return uvicorn.Server(config)
+    return _Server(config)

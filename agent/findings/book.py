@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +44,8 @@ class Book:
         self._entries: dict[tuple[str, Subject], _Entry] = {}
         self._resolved: list[Finding] = []
         self._unknown: dict[str, list[Unknown]] = {}
+        self.raised: Counter[tuple[str, str]] = Counter()
+        """How often each (symptom, cause) has begun to fire since the start."""
         for finding in firing:
             entry = _Entry(finding, finding.since, finding.raised_at or finding.since)
             self._entries[finding.symptom, finding.subject] = entry
@@ -114,6 +117,7 @@ class Book:
         entry.finding = _refreshed(entry, said)
         if entry.finding.state == "pending" and now - entry.pending_since >= rule.hold:
             entry.finding = msgspec.structs.replace(entry.finding, state="firing", raised_at=now)
+            self.raised[symptom, said.cause] += 1
 
     def _healthy(
         self, now: float, key: tuple[str, Subject], rule: Rule, resolved: list[Finding]

@@ -1,0 +1,5 @@
+"""`python -m gpudiag.agent` is `gpudiag`."""
+
+from gpudiag.agent.cli import main
+
+main()
