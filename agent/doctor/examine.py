@@ -24,8 +24,9 @@ from gpudiag.probes.disks import local_space
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What doctor found; `nothing` is True where no probe at all gave a reading."""
+    """What doctor found in `seconds`; `nothing`: no probe at all gave a reading."""
 
+    seconds: float
     lines: Sequence[Line]
     findings: Sequence[Finding]
     nothing: bool
@@ -63,7 +64,7 @@ def examine(
         *_young(seen.findings, rules),
         *_open(seen.unknown),
     ]
-    return Examination(told, seen.findings, _nothing(seen))
+    return Examination(seen.seconds, told, seen.findings, _nothing(seen))
 
 
 def _nothing(seen: Look) -> bool:

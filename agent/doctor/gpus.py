@@ -7,7 +7,9 @@ from collections.abc import Callable
 from gpudiag.agent.doctor.look import Look
 from gpudiag.agent.doctor.report import Line, judged
 from gpudiag.agent.rules import _gpus
+from gpudiag.agent.rules._xid_advice import ADVICE
 from gpudiag.probes import catalog
+from gpudiag.probes.catalog import RecoveryAction
 
 AREA = "gpu"
 GIB = 1024**3
@@ -37,10 +39,28 @@ def _line(look: Look, uuid: str, labels: dict[str, str]) -> Line:
         todo = "Look for XID 79 in the kernel log; a reset or a reboot brings it back, or nothing."
         line = Line(AREA, check, "critical", "The driver says that it is lost.", todo)
     elif facts:
-        line = Line(AREA, check, "ok", ", ".join(facts))
+        todo = _asked_for(look, uuid)
+        line = Line(AREA, check, "warning" if todo else "ok", ", ".join(facts), todo)
     else:
         line = Line(AREA, check, "unknown", "It gave no reading.", "See the driver's lines above.")
     return judged(line, look.about("uuid", uuid))
+
+
+def _asked_for(look: Look, uuid: str) -> str:
+    """What the driver says must be done: a standing state, true from the first reading on."""
+    action = _recovery_action(look, uuid)
+    if action and ADVICE[action.action]:
+        return ADVICE[action.action][0].text
+    if look.value("gpudiag_gpu_row_remap_failed", uuid=uuid):
+        return ADVICE["replace_gpu"][0].text
+    if look.value("gpudiag_gpu_row_remap_pending", uuid=uuid):
+        return ADVICE["reset_gpu"][0].text
+    return ""
+
+
+def _recovery_action(look: Look, uuid: str) -> RecoveryAction | None:
+    value = look.value("gpudiag_gpu_recovery_action", uuid=uuid)
+    return catalog.recovery_actions().get(int(value)) if value else None
 
 
 def _name(look: Look, uuid: str) -> str:
@@ -124,8 +144,7 @@ def _rows(look: Look, uuid: str) -> str:
 
 
 def _recovery(look: Look, uuid: str) -> str:
-    value = look.value("gpudiag_gpu_recovery_action", uuid=uuid)
-    action = catalog.recovery_actions().get(int(value)) if value else None
+    action = _recovery_action(look, uuid)
     return f"the driver asks: {action.meaning}" if action else ""
 
 

@@ -53,7 +53,7 @@ def test_text_has_areas_states_and_a_last_word(monkeypatch: pytest.MonkeyPatch) 
     over(monkeypatch, Host(root / "proc", root / "sys"))
     done = run()
     assert "HOST\n  ok          processors:" in done.output
-    assert "Nothing known is wrong." in done.output
+    assert "Nothing known is wrong" in done.output
     assert done.exit_code == 0
 
 

@@ -93,5 +93,19 @@ def test_a_lost_gpu() -> None:
     assert gpus.lines(glance(INFO, gpu("lost", 1)))[0].state == "critical"
 
 
+@pytest.mark.parametrize(
+    ("sample", "todo"),
+    [
+        (gpu("row_remap_failed", 1), "replaced"),
+        (gpu("row_remap_pending", 1), "--gpu-reset"),
+        (gpu("recovery_action", 2), "Drain the node"),
+    ],
+)
+def test_what_the_driver_asks_for_stands_from_the_first_reading(sample: Sample, todo: str) -> None:
+    line = gpus.lines(glance(INFO, sample))[0]
+    assert line.state == "warning"
+    assert todo in line.todo
+
+
 def test_a_gpu_that_says_nothing_cannot_be_told() -> None:
     assert gpus.lines(glance(gpu("clock_hertz", 1e9)))[0].state == "unknown"
