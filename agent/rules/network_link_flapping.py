@@ -24,6 +24,7 @@ from gpudiag.agent.rules.contract import (
     subject,
 )
 from gpudiag.agent.window import Series, Window
+from gpudiag.probes.catalog import Severity
 
 IB_DOWNED = "gpudiag_ib_link_downed_total"
 IB_UP = "gpudiag_ib_port_up"
@@ -36,6 +37,7 @@ _VIRTUAL = re.compile(
     r"^(?:lo|veth|docker|br-|cali|cilium|lxc|cni|flannel|tunl|tun|tap|virbr|vnet|kube|ovs|dummy"
     r"|wg|usb|enx|vxlan|geneve|nodelocaldns)"
 )
+_NEEDLES = ("ink is ", "ink down", "ink Down", "ink up", "ink Up", "definitely ", "becomes ready")
 
 
 @dataclass(slots=True)
@@ -66,9 +68,10 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     for who, link in links.items():
         source, times = link.most()
         times = [t for t in times if t >= since and not _booting(window, limits, who, t)]
-        if len(times) >= limits["times"]:
-            yield _diagnosis(window, who, link, source, times)
-        elif source != "kmsg":
+        if len(times) >= limits["noted"]:
+            severity: Severity = "warning" if len(times) >= limits["times"] else "info"
+            yield _diagnosis(window, who, link, (source, times), severity)
+        else:
             yield Healthy(who)
 
 
@@ -80,7 +83,7 @@ def _counters(window: Window, limits: Limits, links: dict[Subject, _Link]) -> se
             who = _who(point.labels)
             counted.add(who)
             # So few since the counter began cannot be too many in the last hour.
-            if point.value < limits["times"] and not _VIRTUAL.match(dict(who).get("device", "")):
+            if point.value < limits["noted"] and not _VIRTUAL.match(dict(who).get("device", "")):
                 links[who].downs.setdefault(metric, [])
                 continue
             for series in window.series(metric, limits["within"], **point.labels):
@@ -115,16 +118,23 @@ def _count(links: dict[Subject, _Link], metric: str, series: Series) -> None:
 
 
 def _from_kernel(window: Window, limits: Limits, links: dict[Subject, _Link]) -> None:
-    needles = ("ink is down", "ink is Down", "ink down", "ink Down", "definitely down")
-    for event, fact in kernel_facts(window, limits["within"], ("link_down",), needles):
-        if fact.name and not _VIRTUAL.match(fact.name):
-            who = subject(**event_node(event), device=fact.name)
-            link = links[who]
-            times = link.downs["kmsg"]
-            # A driver and the bond above it word the same loss twice.
-            if not times or event.time - times[-1] >= limits["apart"]:
-                times.append(event.time)
-            link.line = event.line
+    # Twice the span, so that a link that only the kernel names is seen to have calmed down.
+    seconds = 2.0 * limits["within"]
+    came_up: defaultdict[Subject, list[float]] = defaultdict(list)
+    for event, fact in kernel_facts(window, seconds, ("link_down", "link_up"), _NEEDLES):
+        if not fact.name or _VIRTUAL.match(fact.name):
+            continue
+        who = subject(**event_node(event), device=fact.name)
+        down = fact.kind == "link_down"
+        times = links[who].downs["kmsg"] if down else came_up[who]
+        # A driver and the layer above it word the same change twice.
+        if not times or event.time - times[-1] >= limits["apart"]:
+            times.append(event.time)
+        if down:
+            links[who].line = event.line
+    for who, times in came_up.items():
+        # Some drivers word only the way up; what came up again had gone down before.
+        links[who].downs["kmsg (up again)"] = times[1:]
 
 
 def _booting(window: Window, limits: Limits, who: Subject, time: float) -> bool:
@@ -134,8 +144,13 @@ def _booting(window: Window, limits: Limits, who: Subject, time: float) -> bool:
 
 
 def _diagnosis(
-    window: Window, who: Subject, link: _Link, source: str, times: list[float]
+    window: Window,
+    who: Subject,
+    link: _Link,
+    told: tuple[str, list[float]],
+    severity: Severity,
 ) -> Diagnosis:
+    source, times = told
     labels = dict(who)
     name = labels.get("device", "a link")
     ports = "/".join(sorted(link.ports - {""}))
@@ -158,6 +173,7 @@ def _diagnosis(
             Rival("planned work", "a replugged cable or a switch reboot takes a link down once"),
         ),
         actions=_ACTIONS,
+        severity=severity,
         since=times[0],
     )
 
@@ -177,8 +193,9 @@ RULE = Rule(
     events=frozenset({"kmsg"}),
     thresholds={
         "times": Threshold(3.0, "times", "gpud calls three drops flapping; one is planned work"),
+        "noted": Threshold(2.0, "times", "worth a note: one more and it flaps"),
         "within": Threshold(3600.0, "seconds", "a bad cable shows itself within the hour"),
-        "apart": Threshold(0.5, "seconds", "lines closer together are of one loss"),
+        "apart": Threshold(2.0, "seconds", "lines closer together are of one change"),
         "boot": Threshold(180.0, "seconds", "links train several times while a node boots"),
     },
 )

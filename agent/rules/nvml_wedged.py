@@ -27,6 +27,7 @@ LAST = "gpudiag_probe_last_success_timestamp_seconds"
 DURATION = "gpudiag_probe_duration_seconds"
 CODE = "gpudiag_nvml_return_code"
 LOST = "gpudiag_gpu_lost"
+HOST = "gpudiag_host_load1"
 GPU_SERIES = (
     "gpudiag_gpu_utilization_ratio",
     "gpudiag_gpu_memory_used_bytes",
@@ -54,7 +55,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
         points += window.latest(metric, probe="nvml")
     places = nodes(points)
     if not places:
-        yield from _kernel_only(window, limits)
+        yield from _unprobed(window, limits)
     for where in places:
         verdict = _judge(window, limits, where)
         if verdict is not None:
@@ -68,9 +69,8 @@ def _judge(window: Window, limits: Limits, where: Where) -> Verdict | None:
         since = held_since(series, series.values > 0.0)
         evidence = (Evidence(WEDGED, 1.0, "", "0"),)
         return _diagnosis(window, where, 0.95, since or window.now, evidence)
-    reading = any(window.latest(metric, **where) for metric in GPU_SERIES)
     frozen = _frozen_since(window, where, limits["silent"])
-    if reading and frozen is None:
+    if _read_after(window, where, -1.0 if frozen is None else frozen + limits["silent"] / 2.0):
         return Healthy(at(where))
     if wedged == 0.0 or not _silent(window, limits, where, frozen):
         return None
@@ -79,6 +79,12 @@ def _judge(window: Window, limits: Limits, where: Where) -> Verdict | None:
     if _answered(window, limits, where):
         return None
     return _inferred(window, where, frozen)
+
+
+def _read_after(window: Window, where: Where, moment: float) -> bool:
+    """Whether any GPU was read after that moment: then the driver answers."""
+    points = (p for metric in GPU_SERIES for p in window.latest(metric, **where))
+    return any(p.time > moment for p in points)
 
 
 def _frozen_since(window: Window, where: Where, silent: float) -> float | None:
@@ -131,15 +137,20 @@ def _hung_task(window: Window, seconds: float) -> tuple[Where, float, Evidence] 
     return None
 
 
-def _kernel_only(window: Window, limits: Limits) -> Iterator[Verdict]:
+def _unprobed(window: Window, limits: Limits) -> Iterator[Verdict]:
+    """Nothing tells how the driver's probe fares: the kernel, or the mere end of GPU series."""
     hung = _hung_task(window, limits["recent"])
-    if hung is None:
+    if hung is not None:
+        where, since, evidence = hung
+        if _read_after(window, where, since):
+            yield Healthy(at(where))
+        else:
+            yield _diagnosis(window, where, 0.75, since, (evidence,))
         return
-    where, since, evidence = hung
-    if any(window.latest(metric, **where) for metric in GPU_SERIES):
-        yield Healthy(at(where))
-    else:
-        yield _diagnosis(window, where, 0.75, since, (evidence,))
+    for where in nodes(window.latest(HOST)):
+        ended = any(window.seen(metric, **where) for metric in GPU_SERIES[:-1])
+        if ended and not _read_after(window, where, -1.0):
+            yield Unknown(at(where), (f"{SUCCESS}{{probe=nvml}}: all GPU series ended",))
 
 
 def _inferred(window: Window, where: Where, frozen: float | None) -> Diagnosis:

@@ -50,3 +50,13 @@ def test_a_blocked_task_of_the_driver_tells_of_it() -> None:
     line = "INFO: task nvidia-smi:31 blocked for more than 120 seconds."
     assert isinstance(judge("nvml-wedged", {}, [(9.0, line)])[0], Diagnosis)
     assert judge("nvml-wedged", {}, [(9.0, line.replace("nvidia-smi", "kworker"))]) == []
+
+
+def test_gpu_series_that_all_end_are_unknown_not_healthy() -> None:
+    (said,) = judge("nvml-wedged", {POWER: "300x6 stale", "gpudiag_host_load1": "1x30"})
+    assert isinstance(said, Unknown)
+
+
+def test_a_lost_gpu_beside_others_that_answer_is_no_hang() -> None:
+    other = 'gpudiag_gpu_power_watts{uuid="GPU-b"}'
+    assert judge("nvml-wedged", {**SILENCE, other: "300x19"}) == [Healthy(())]

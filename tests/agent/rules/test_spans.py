@@ -8,7 +8,9 @@ from gpudiag.agent.window import Series
 
 
 def series(values: Sequence[float], every: float = 10.0) -> Series:
-    return Series({}, np.arange(len(values), dtype=np.float64) * every, np.array(values, dtype=np.float64))
+    return Series(
+        {}, np.arange(len(values), dtype=np.float64) * every, np.array(values, dtype=np.float64)
+    )
 
 
 def test_held_since_the_last_break() -> None:
