@@ -29,11 +29,12 @@ class Inventory:
         expected_gpus: int = 0,
         proc: Path = Path("/proc"),
         monotonic: Callable[[], float] = time.monotonic,
+        patience: float = SETTLE_SECONDS,
     ) -> None:
         self.expected_gpus = expected_gpus
         self._proc = proc
         self._monotonic = monotonic
-        self._patience = monotonic() + SETTLE_SECONDS
+        self._patience = monotonic() + patience
         self._gpus: dict[str, Labels] = {}
         self._processes: dict[int, tuple[float, str]] = {}
         self._now = 0.0

@@ -60,7 +60,8 @@ def command(
     """
     logging.basicConfig(level=logging.ERROR)
     config = configuration.load(path) if path else Config()
-    inventory = Inventory()
+    # The rules run once, at the end: the kernel's log need not wait for the GPUs' addresses.
+    inventory = Inventory(patience=0.0)
     found = examine(
         config,
         probing.build(config, inventory),
@@ -85,7 +86,7 @@ def _show(found: Examination) -> None:
         _show_area(console, list(lines))
         console.print()
     firing = [f.to_json() for f in found.findings if f.state == "firing" and not f.explained_by]
-    console.print(Text(_headline(found, bool(firing)), style="bold"))
+    console.print(Text(_headline(found, bool(firing)), style="bold"), soft_wrap=True)
     for finding in sorted(firing, key=output.worst_first):
         output.show(console, finding)
 

@@ -15,7 +15,6 @@ from gpudiag.agent.scheduler import ProbeStatus, Scheduler
 from gpudiag.agent.window import Window
 from gpudiag.probes import Event, Probe, Sample
 
-EVALUATE_SECONDS = 1.0
 WAIT_SECONDS = 0.2
 
 Observe = Callable[[Sequence[Sample], Sequence[Event]], None]
@@ -74,16 +73,13 @@ def look(
         engine.ingest(samples, told)
         events.extend(told)
 
-    began = evaluated = clock.monotonic()
+    began = clock.monotonic()
     scheduler.start()
     try:
         while not _done(clock.monotonic() - began, seconds, deadline, scheduler, engine):
             with contextlib.suppress(queue.Empty):
                 take(*scheduler.batches.get(timeout=WAIT_SECONDS))
             engine.window.now = clock.now()
-            if clock.monotonic() - evaluated >= EVALUATE_SECONDS:
-                evaluated = clock.monotonic()
-                engine.evaluate(clock.now())
         engine.evaluate(clock.now())
         took, statuses = clock.monotonic() - began, scheduler.statuses()
     finally:

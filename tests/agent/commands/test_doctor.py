@@ -57,6 +57,12 @@ def test_text_has_areas_states_and_a_last_word(monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 0
 
 
+def test_the_kernels_log_does_not_wait_for_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "KMSG", NODES / "h100x8/kmsg")
+    told = json.loads(run("--for", "500ms", "--json").output)
+    assert "XID 94 on 0000:b3:00.0" in {line["check"] for line in told["lines"]}
+
+
 def test_no_probe_that_could_read_is_said_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     over(monkeypatch, Host(Path("/nowhere"), Path("/nowhere")))
     with pytest.raises(GpudiagError, match="no probe could read") as error:

@@ -18,10 +18,12 @@ from tests.simdriver.state import SimDriver
 NODES = Path(__file__).parents[2] / "nodes"
 
 
-def examined(node: str, *more: Probe, deadline: float = 10.0) -> Examination:
+def examined(
+    node: str, *more: Probe, deadline: float = 10.0, since_boot: float = 90_000.0
+) -> Examination:
     root = NODES / node
     probes: list[Probe] = [
-        Kmsg(root / "kmsg", since_boot=lambda: 90_000.0),
+        Kmsg(root / "kmsg", since_boot=lambda: since_boot),
         Host(root / "proc", root / "sys"),
         Network(sys=root / "sys", proc=root / "proc"),
         Infiniband(root / "sys"),
@@ -100,3 +102,9 @@ def test_json_has_lines_and_findings() -> None:
     plain = examined("bare").to_json()
     assert plain.keys() == {"lines", "findings"}
     assert plain["lines"][0].keys() == {"area", "check", "state", "seen", "todo"}
+
+
+def test_an_xid_is_raised_once_for_the_gpu_it_is_about(sim: SimDriver) -> None:
+    sim.set(3, bus_id="00000000:B3:00.0")
+    found = examined("h100x8", nvml(sim), since_boot=86_420.0)
+    assert [f.subject[0][0] for f in found.findings if f.symptom == "gpu-xid"] == ["uuid"]
