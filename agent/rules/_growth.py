@@ -64,7 +64,7 @@ def enough(series: Series) -> bool:
 
 
 def _start(values: Floats) -> int:
-    if not len(values):
+    if not len(values) or values.min() >= RESTART * values[-1]:
         return 0
     other = np.flatnonzero(values < RESTART * values[-1])
     return int(other[-1]) + 1 if len(other) else 0

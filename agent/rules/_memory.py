@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +59,15 @@ class Memory:
         """The parts seen for so long that no growth means something."""
         return frozenset(metric for metric, one in self.series.items() if enough(one))
 
+    @property
+    def judged(self) -> bool:
+        """Whether any part was seen for so long."""
+        return any(map(enough, self.series.values()))
+
+    def rate(self, metric: str) -> float:
+        """Growth in bytes a second; 0 where there is none."""
+        return self.grows[metric].rate if metric in self.grows else 0.0
+
     def moved(self, metric: str, since: float) -> float:
         """By how many bytes a part is higher now than at `since`; 0 where it was not seen."""
         one = self.series.get(metric)
@@ -98,8 +108,6 @@ def _gpus(window: Window, keys: set[tuple[str, str]]) -> dict[tuple[str, str], s
 
 
 def _memory(key: tuple[str, str], uuid: str, series: dict[str, Series]) -> Memory:
-    names = {"uuid": uuid, "job": key[0], "rank": key[1]}
-    named = {name: value for name, value in names.items() if value}
     grows = {
         metric: found
         for metric, one in series.items()
@@ -109,8 +117,14 @@ def _memory(key: tuple[str, str], uuid: str, series: dict[str, Series]) -> Memor
         series[OUTSIDE] = _difference(series[USED], series[RESERVED])
         outside = growth(series[OUTSIDE], late=LATE_STEPS)
         grows |= {OUTSIDE: outside} if outside else {}
-    labels = {name: value for name, value in named.items() if name != "uuid"}
-    return Memory(subject(**named), labels, uuid, series, grows)
+    labels = {name: value for name, value in zip(("job", "rank"), key, strict=True) if value}
+    return Memory(_subject(uuid, *key), labels, uuid, series, grows)
+
+
+@lru_cache(maxsize=1024)
+def _subject(uuid: str, job: str, rank: str) -> Subject:
+    named = {"uuid": uuid, "job": job, "rank": rank}
+    return subject(**{name: value for name, value in named.items() if value})
 
 
 def _difference(one: Series, other: Series) -> Series:

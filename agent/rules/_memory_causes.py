@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpudiag.agent.rules._growth import Growth, growth
@@ -63,21 +64,14 @@ class Why:
 
 def of_process(window: Window, memory: Memory) -> Why | None:
     """The cause for a process that torch tells of; None where nothing grows."""
-    allocated = memory.grows.get(ALLOCATED)
-    outside = memory.grows.get(OUTSIDE)
-    if allocated and not (outside and outside.rate > allocated.rate):
-        return _allocated(window, memory, allocated)
-    if outside:
-        return _outside(memory, outside)
-    if reserved := memory.grows.get(RESERVED):
-        if memory.moved(ALLOCATED, reserved.since) >= FOLLOWS * reserved.grown:
-            return _allocated(window, memory, reserved)
-        return _reserved(window, memory, reserved)
-    if pinned := memory.grows.get(PINNED):
-        return Why(LOADING, 0.6, PINNED, pinned, "pinned host memory grows, the device's does not")
-    used = memory.grows.get(USED)
-    if used and memory.moved(ALLOCATED, used.since) >= FOLLOWS * used.grown:
-        return _allocated(window, memory, used)
+    grows = memory.grows
+    if grows:
+        faster = OUTSIDE in grows and grows[OUTSIDE].rate > memory.rate(ALLOCATED)
+        first = (OUTSIDE, ALLOCATED) if faster else (ALLOCATED, OUTSIDE)
+        for metric in (*first, RESERVED, PINNED, USED):
+            said = _JUDGES[metric](window, memory, grows[metric]) if metric in grows else None
+            if said:
+                return said
     return _by_gc_only(window, memory)
 
 
@@ -138,6 +132,8 @@ def _by_gc_only(window: Window, memory: Memory) -> Why | None:
 
 
 def _reserved(window: Window, memory: Memory, grown: Growth) -> Why:
+    if memory.moved(ALLOCATED, grown.since) >= FOLLOWS * grown.grown:
+        return _allocated(window, memory, grown)
     if ALLOCATED not in memory.seen:
         return Why(
             UNDETERMINED,
@@ -165,7 +161,17 @@ def _reserved(window: Window, memory: Memory, grown: Growth) -> Why:
     return Why(CACHING, 0.75, RESERVED, grown, why, facts, rivals)
 
 
-def _outside(memory: Memory, grown: Growth) -> Why:
+def _used(window: Window, memory: Memory, grown: Growth) -> Why | None:
+    """The driver's figure, where what torch has allocated moves along with it."""
+    follows = memory.moved(ALLOCATED, grown.since) >= FOLLOWS * grown.grown
+    return _allocated(window, memory, grown) if follows else None
+
+
+def _pinned(_: Window, __: Memory, grown: Growth) -> Why:
+    return Why(LOADING, 0.6, PINNED, grown, "pinned host memory grows, the device's does not")
+
+
+def _outside(_: Window, memory: Memory, grown: Growth) -> Why:
     inside = [m for m in (ALLOCATED, RESERVED) if m in memory.seen and m not in memory.grows]
     rivals = (Rival(RETAINED, "what torch holds is flat"),) if inside else ()
     return Why(
@@ -177,6 +183,15 @@ def _outside(memory: Memory, grown: Growth) -> Why:
         rivals=rivals,
         missing=("when process groups are made: growth by steps at those moments settles it",),
     )
+
+
+_JUDGES: dict[str, Callable[[Window, Memory, Growth], Why | None]] = {
+    ALLOCATED: _allocated,
+    OUTSIDE: _outside,
+    RESERVED: _reserved,
+    PINNED: _pinned,
+    USED: _used,
+}
 
 
 def of_gpu(window: Window, uuid: str, grown: Growth) -> Why:

@@ -57,7 +57,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
             yield _diagnosis(window, limits, _Whose(memory.who, _name(memory), memory.uuid), said)
         elif memory.key in loading:
             yield _loading(window, limits, memory.who, loading.pop(memory.key))
-        elif memory.seen:
+        elif memory.judged:
             yield Healthy(memory.who)
     for worker in loading.values():
         named = {k: worker.labels[k] for k in ("job", "rank", "node") if worker.labels.get(k)}

@@ -12,7 +12,7 @@ NOISE = np.random.default_rng(1).normal(0.0, 1.0, len(T))
 
 
 def minutes(values: Floats) -> Series:
-    return Series({}, 60.0 * np.arange(len(values)), values)
+    return Series({}, 60.0 * np.arange(len(values), dtype=np.float64), values)
 
 
 @pytest.mark.parametrize(
