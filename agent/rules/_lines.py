@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -10,6 +11,12 @@ from gpudiag.agent.window import Point, Window
 from gpudiag.probes import Event, kernel_lines
 
 _parse = lru_cache(maxsize=4096)(kernel_lines.parse)
+
+
+@lru_cache(maxsize=64)
+def _any_of(needles: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, needles)))
+
 
 Where = dict[str, str]
 """Label values that pick one node's series: `{"node": name}`, or nothing on a single node."""
@@ -23,8 +30,9 @@ def kernel_facts(
     Only lines that hold one of `needles` are parsed: a burst of other lines must cost nothing.
     """
     found = []
+    holds = _any_of(tuple(needles)).search
     for event in window.events(seconds, source="kmsg"):
-        if any(needle in event.line for needle in needles):
+        if holds(event.line):
             fact = _parse(event.line)
             if fact is not None and fact.kind in kinds:
                 found.append((event, fact))

@@ -41,7 +41,7 @@ def mostly_above(series: Series, seconds: float, limit: float) -> bool:
     last = tail(series, seconds)
     if last is None or last.values[-1] < limit / 2.0:
         return False
-    return float(np.quantile(last.values, 0.25)) >= limit
+    return float(np.quantile(last.values, 0.25, method="lower")) >= limit
 
 
 def above_since(series: Series, limit: float) -> float:

@@ -29,6 +29,7 @@ ACTION = "gpudiag_gpu_recovery_action"
 CODE = "gpudiag_nvml_return_code"
 RESET_REQUIRED = 16.0
 LOOK_BACK = 7200.0
+_VERDICT_MARK = f"): {_xids.RECOVERY_CHANGED}"
 _PHRASE = "GPU requires reset"
 
 
@@ -53,6 +54,9 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
 
 def _told(window: Window, limits: Limits, judged: set[Subject]) -> Iterator[Verdict]:
     """XID 154 as the kernel wrote it, for GPUs whose recovery action NVML does not report."""
+    kernel = window.events(limits["recent"], source="kmsg")
+    if not any(_VERDICT_MARK in event.line for event in kernel):
+        return
     log = _xids.read(window, limits["recent"])
     for who, sightings in log.seen.items():
         verdicts = [s for s in sightings if s.code == _xids.RECOVERY_CHANGED and s.line]

@@ -58,7 +58,7 @@ def _contradiction(
     if float(np.max(quiet.values)) > limits["silent"]:
         return
     # Work comes in batches: short idle gaps do not end the contradiction.
-    if float(np.quantile(last.values, 0.25)) < limits["busy"]:
+    if float(np.quantile(last.values, 0.25, method="lower")) < limits["busy"]:
         return
     since = max(float(quiet.times[0]), above_since(busy, limits["busy"]))
     others = [p for metric in OTHERS for p in window.latest(metric, uuid=uuid)]
