@@ -16,6 +16,9 @@ from gpudiag.probes.catalog import Severity, symptoms
 AGREEING = 3
 """Evaluations in a row that must name another cause before a firing finding changes its own."""
 
+FOLD_GRACE = 300.0
+"""Seconds a consequence stays folded after its cause has resolved: it may take longer to clear."""
+
 PENDING_GRACE = 60.0
 """Seconds a pending finding may go unmentioned before it is dropped."""
 
@@ -33,6 +36,7 @@ class _Entry:
     healthy_since: float | None = None
     other_cause: str = ""
     agreed: int = 0
+    explained_at: float = float("-inf")
 
 
 class Book:
@@ -65,7 +69,7 @@ class Book:
         for symptom, verdicts in outcomes.items():
             self._unknown[symptom] = [v for v in verdicts if isinstance(v, Unknown)]
             self._take(now, symptom, verdicts, resolved)
-        self._fold()
+        self._fold(now)
         self._remember(now, resolved)
         changed = [
             entry.finding
@@ -147,11 +151,15 @@ class Book:
         if entry.finding.stale_since is None:
             entry.finding = msgspec.structs.replace(entry.finding, stale_since=now)
 
-    def _fold(self) -> None:
+    def _fold(self, now: float) -> None:
         firing = [e.finding for e in self._entries.values() if e.finding.state == "firing"]
         for finding, explainer in fold(firing):
+            entry = self._entries[finding.symptom, finding.subject]
+            if explainer:
+                entry.explained_at = now
+            elif now - entry.explained_at < FOLD_GRACE:
+                continue
             if finding.explained_by != explainer:
-                entry = self._entries[finding.symptom, finding.subject]
                 entry.finding = msgspec.structs.replace(finding, explained_by=explainer)
 
     def _remember(self, now: float, resolved: list[Finding]) -> None:

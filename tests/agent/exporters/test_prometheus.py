@@ -17,6 +17,7 @@ from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.probes import labels
 from gpudiag.probes.catalog import metrics
 from tests.agent.exporters.fake_view import FakeView
+from tests.tools import needs
 
 OPENMETRICS = "application/openmetrics-text"
 read_text: Any = parser.text_string_to_metric_families
@@ -70,10 +71,12 @@ def promtool(exposition: str) -> str:
     return said.stdout + said.stderr
 
 
+@needs("promtool", "prometheus")
 def test_promtool_finds_nothing_to_say(view: FakeView) -> None:
     assert promtool(text(view)) == ""
 
 
+@needs("promtool", "prometheus")
 def test_promtool_finds_nothing_to_say_of_any_metric(view: FakeView) -> None:
     last = labels(le="+Inf")
     view.readings = [

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudiag.agent.findings.book import Book
+from gpudiag.agent.findings.book import FOLD_GRACE, Book
 from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, Unknown, subject
 
 GPU = subject(uuid="GPU-1")
@@ -88,9 +88,11 @@ def test_the_consequence_folds_under_its_cause_and_comes_back_without_it(book):
         "gpu-xid": "",
         "gpu-lost": "gpu-xid{uuid=GPU-1}",
     }
-    book.update(10, {"gpu-xid": [Healthy(GPU)]})
-    book.update(40, {"gpu-xid": [Healthy(GPU)]})
-    assert {f.symptom: f.explained_by for f in book.findings()} == {"gpu-lost": "", "gpu-xid": ""}
+    for now in (10, 40):
+        book.update(now, {"gpu-xid": [Healthy(GPU)], "gpu-lost": [lost]})
+    assert book.findings()[0].explained_by == "gpu-xid{uuid=GPU-1}", "for a while longer"
+    (alone,) = book.update(40 + FOLD_GRACE, {"gpu-lost": [lost]})
+    assert (alone.symptom, alone.explained_by) == ("gpu-lost", "")
 
 
 def test_another_gpus_fault_explains_nothing(book):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from gpudiag.agent.recording import notation
 from gpudiag.probes.errors import UsageError
+from tests.tools import needs
 
 FORMS = [
     ("1 2 3", [1.0, 2.0, 3.0]),
@@ -109,13 +109,13 @@ def _promtool_says(tmp_path: Path, series: str, values: str, expected: list[floa
     return done.stdout + done.stderr if done.returncode else ""
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+@needs("promtool", "prometheus")
 @pytest.mark.parametrize(("text", "expected"), [f for f in FORMS if "inf" not in f[0].lower()])
 def test_promtool_reads_the_same(tmp_path: Path, text: str, expected: list[float | None]) -> None:
     assert _promtool_says(tmp_path, "m", " ".join(text.split()), expected) == ""
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+@needs("promtool", "prometheus")
 @pytest.mark.parametrize("text", [t for t in REFUSED if t != "1_000"])
 def test_promtool_refuses_the_same(tmp_path: Path, text: str) -> None:
     assert "parse error" in _promtool_says(tmp_path, "m", text, [])

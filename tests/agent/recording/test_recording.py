@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import subprocess
 import tarfile
@@ -19,6 +18,7 @@ from gpudiag.agent.recording.meta import Meta
 from gpudiag.agent.recording.writer import RecordingWriter, partial_of, partials, recover
 from gpudiag.probes import Event, Sample, labels
 from gpudiag.probes.errors import GpudiagError, UsageError
+from tests.tools import needs
 
 START = 1.7e9
 GPU = labels(uuid="GPU-1", gpu="0")
@@ -98,7 +98,7 @@ def test_a_histogram_stands_together_at_each_time(tmp_path: Path) -> None:
     assert times == [str(START + at) for at in TIMES for _ in range(5)]
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed")
+@needs("promtool", "prometheus")
 def test_prometheus_backfills_from_it(tmp_path: Path) -> None:
     text = _written(tmp_path / "rec", [*TIMES, 7200.0]) / reader.METRICS
     subprocess.run(

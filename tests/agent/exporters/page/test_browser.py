@@ -19,6 +19,9 @@ from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.server import make_server
 from gpudiag.agent.exporters.view import Snapshots
 from tests.agent.exporters.fake_view import FakeView
+from tests.tools import needs
+
+pytestmark = needs("chromium", "chromium")
 
 CHROMIUM = (
     "chromium",
