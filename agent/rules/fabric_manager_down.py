@@ -73,8 +73,8 @@ def _waiting(
         _gpu(point),
         "fabric-manager-down",
         0.95 if said or waiting[0] == waiting[1] else 0.85,
-        f"The GPU's registration with the NVLink fabric is '{name}' for {lasted:.0f} s"
-        f" ({waiting[0]} of {waiting[1]} GPUs): CUDA refuses to start on it ('{_NOT_READY}'),"
+        f"The GPU's registration with the NVLink fabric has been '{name}' for"
+        f" {lasted:.0f} s ({waiting[0]} of {waiting[1]} GPUs): CUDA refuses to start on it ('{_NOT_READY}'),"
         " although temperature, memory and clocks look healthy.",
         tuple(evidence),
         rivals=(
