@@ -74,8 +74,8 @@ def _waiting(
         "fabric-manager-down",
         0.95 if said or waiting[0] == waiting[1] else 0.85,
         f"The GPU's registration with the NVLink fabric has been '{name}' for"
-        f" {lasted:.0f} s ({waiting[0]} of {waiting[1]} GPUs): CUDA refuses to start on it ('{_NOT_READY}'),"
-        " although temperature, memory and clocks look healthy.",
+        f" {lasted:.0f} s ({waiting[0]} of {waiting[1]} GPUs): CUDA refuses to start on it"
+        f" ('{_NOT_READY}'), although temperature, memory and clocks look healthy.",
         tuple(evidence),
         rivals=(
             Rival("nvlink-errors", "the links are not set up at all, rather than failing in use"),
