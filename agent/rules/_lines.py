@@ -27,12 +27,13 @@ def kernel_facts(
 ) -> list[tuple[Event, kernel_lines.KernelFact]]:
     """Kernel facts of these kinds in the last `seconds`, oldest first.
 
-    Only lines that hold one of `needles` are parsed: a burst of other lines must cost nothing.
+    Only lines of these kinds, or of no known kind that hold one of `needles`, are parsed: a burst
+    of other lines must cost nothing.
     """
     found = []
     holds = _any_of(tuple(needles)).search
     for event in window.events(seconds, source="kmsg"):
-        if holds(event.line):
+        if event.type in kinds or (not event.type and holds(event.line)):
             fact = _parse(event.line)
             if fact is not None and fact.kind in kinds:
                 found.append((event, fact))
