@@ -1,5 +1,6 @@
 """The documented configuration shows every key, with its default."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -57,6 +58,6 @@ def test_every_key_has_a_comment_above_it():
         "clear: null",
     }
     bare |= {"nvml:", "thermal-throttle:"}
-    for above, line in zip(lines, lines[1:], strict=False):
+    for above, line in pairwise(lines):
         if line and not line.lstrip().startswith("#") and line.strip() not in bare:
             assert above.lstrip().startswith("#"), line

@@ -80,7 +80,7 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
 
 def test_the_strict_parser_of_prometheus_client_takes_it(tmp_path: Path) -> None:
     text = (_written(tmp_path / "rec", [0.0]) / reader.METRICS).read_text()
-    families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = text_string_to_metric_families(text)
     kinds = {f.name: (f.type, len(f.samples)) for f in families}
     assert kinds == {
         "DCGM_FI_DEV_GPU_TEMP": ("unknown", 1),
