@@ -33,7 +33,9 @@ def commands():
 
 def test_the_table_of_symptoms_is_the_registry():
     text = README.read_text()
-    assert text.partition(_BEGIN)[2].partition(_END)[0] == table(), "python tests/test_readme.py"
+    assert text.partition(_BEGIN)[2].partition(_END)[0] == table(), (
+        "PYTHONPATH=. python tests/test_readme.py"
+    )
 
 
 def test_there_are_commands():

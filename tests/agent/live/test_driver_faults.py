@@ -2,6 +2,8 @@
 
 import json
 
+import psutil
+
 from tests.running import wait_for
 from tests.simdriver.state import uuid_of
 
@@ -12,15 +14,20 @@ def all_gpus(agent):
     return len(agent.metric(TEMPERATURE, sensor="core")) == 8
 
 
+def nvml_children(agent):
+    children = psutil.Process(agent.process.pid).children()
+    return [child for child in children if "gpudiag.probes.nvml" in child.cmdline()]
+
+
 def test_a_driver_call_that_hangs_blinds_the_gpus_and_nothing_else(start, sim):
     agent = start()
     wait_for(lambda: all_gpus(agent))
-    children = sim.delay("nvmlDeviceGetUtilizationRates", 60).calls()["nvmlInitWithFlags"]
+    sim.delay("nvmlDeviceGetUtilizationRates", 60)
     finding = wait_for(lambda: agent.firing("nvml-wedged"), seconds=30)[0]
     assert finding["runbook"].startswith("nvml-wedged")
     assert agent.metric(TEMPERATURE) == []
     assert agent.metric("gpudiag_host_load1")
-    assert sim.calls()["nvmlInitWithFlags"] == children
+    assert len(nvml_children(agent)) <= 1
     sim.delay("nvmlDeviceGetUtilizationRates", 0)
     wait_for(lambda: all_gpus(agent), seconds=40)
 
