@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := tests/incidents/demo.yaml
+SPEED ?= 20
+LISTEN ?= 127.0.0.1:9440
 
 .PHONY: help demo test test-long lint bench pictures clean
 
@@ -19,7 +21,7 @@ $(VENV)/dev: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/agent  ## the agent on a replayed incident, page on http://127.0.0.1:9440
-	$(BIN)/gpudiag agent --replay $(DEMO) --speed 20 --listen 127.0.0.1:9440
+	$(BIN)/gpudiag agent --replay $(DEMO) --speed $(SPEED) --listen $(LISTEN)
 
 lint: $(VENV)/dev  ## style, types and import layers
 	$(BIN)/ruff check .
@@ -36,6 +38,9 @@ test-long: lint  ## the full counts: fuzz, soak
 bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
 	$(BIN)/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
 	$(BIN)/python benchmarks/run.py
+
+pictures: $(VENV)/agent  ## the README's picture, taken of the demonstration incident
+	GPUDIAG=$(BIN)/gpudiag runbooks/pictures/make.sh
 
 clean:  ## remove what these targets made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
