@@ -1,0 +1,64 @@
+"""What one evaluation costs: a batch of 300 series taken in, then every rule on a healthy node."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.check import Check
+from benchmarks.replay_day import AT, START, Day
+from gpudiag.agent.engine import Engine
+from gpudiag.agent.replay import fresh_engine
+from gpudiag.agent.rules import RULES
+from gpudiag.agent.rules.contract import Limits, Rule, Verdict
+from gpudiag.agent.window import Window
+from gpudiag.probes import Sample
+
+HISTORY = 1000
+"""Batches before measuring: almost three hours at 10 s, more than the window holds raw."""
+
+MEASURED = 300
+MAX_MS = 7.0
+
+
+def measure() -> list[Check]:
+    spent: dict[str, float] = defaultdict(float)
+    engine = fresh_engine({name: _timed(name, rule, spent) for name, rule in RULES.items()})
+    series, cost = _feed(engine, spent)
+    each = sorted(((1e3 * taken / MEASURED, name) for name, taken in spent.items()), reverse=True)
+    note = f"8 GPUs, {series} series, {len(RULES)} rules; mean of {MEASURED}"
+    return [
+        Check("rules and ingest, an evaluation", cost, "ms CPU", MAX_MS, note),
+        *(Check(f"  {name}", one, "ms CPU") for one, name in each),
+    ]
+
+
+def _timed(name: str, rule: Rule, spent: dict[str, float]) -> Rule:
+    def check(window: Window, limits: Limits) -> list[Verdict]:
+        began = time.process_time()
+        verdicts = list(rule.check(window, limits))
+        spent[name] += time.process_time() - began
+        return verdicts
+
+    return replace(rule, check=check)
+
+
+def _feed(engine: Engine, spent: dict[str, float]) -> tuple[int, float]:
+    """Hours of history, then what is measured: the series, milliseconds an evaluation."""
+    columns = list(Day().columns())
+    keys = [key for key, _, _ in columns]
+    rows = np.stack([values for _, _, values in columns], axis=1)[: HISTORY + MEASURED].tolist()
+    taken = 0.0
+    for number, (at, row) in enumerate(zip((START + AT).tolist(), rows, strict=False)):
+        if number == HISTORY:
+            taken = 0.0
+            spent.clear()
+        batch = [Sample(*key, at, value) for key, value in zip(keys, row, strict=True)]
+        began = time.process_time()
+        engine.ingest(batch)
+        engine.evaluate(at)
+        taken += time.process_time() - began
+    return len(keys), 1e3 * taken / MEASURED
