@@ -14,7 +14,7 @@ import numpy as np
 from gpudiag.agent.analysis.stats import MAD_TO_SIGMA, Floats, theil_sen, trend
 from gpudiag.agent.window import Series
 
-FEW = 9
+FEW = 8
 MOST_TROUGHS = 16
 MIB = 2.0**20
 

@@ -44,6 +44,10 @@ TRIFLE = 0.02
 LATE_STEPS = 0.2
 
 
+Key = tuple[str, str]
+"""A process by its job and rank, "" for what it has none of."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """One process: who it is, what of it was seen long enough, and what of that grows."""
@@ -77,8 +81,8 @@ class Memory:
         return float(one.values[-3:].min() - one.values[first : first + 3].min())
 
     @property
-    def key(self) -> tuple[str, str]:
-        """Job and rank, "" for what it has none of."""
+    def key(self) -> Key:
+        """Its job and rank."""
         return _key(self.labels)
 
 
@@ -95,7 +99,7 @@ def processes(window: Window) -> Iterator[Memory]:
         yield _memory(key, uuid, series)
 
 
-def _gpus(window: Window, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _gpus(window: Window, keys: set[Key]) -> dict[Key, str]:
     """The GPU of each process; without its own word, that of the index that is its rank."""
     told = window.seen(INFO)
     if told:
@@ -107,7 +111,7 @@ def _gpus(window: Window, keys: set[tuple[str, str]]) -> dict[tuple[str, str], s
     return {}
 
 
-def _memory(key: tuple[str, str], uuid: str, series: dict[str, Series]) -> Memory:
+def _memory(key: Key, uuid: str, series: dict[str, Series]) -> Memory:
     grows = {
         metric: found
         for metric, one in series.items()
@@ -132,11 +136,11 @@ def _difference(one: Series, other: Series) -> Series:
     return Series(one.labels, times, one.values[mine] - other.values[others])
 
 
-def _by_process(window: Window, metric: str) -> dict[tuple[str, str], Series]:
+def _by_process(window: Window, metric: str) -> dict[Key, Series]:
     return {_key(s.labels): s for s in window.minutes(metric, DAY, "min")}
 
 
-def _key(labels: dict[str, str]) -> tuple[str, str]:
+def _key(labels: dict[str, str]) -> Key:
     return labels.get("job", ""), labels.get("rank", "")
 
 
@@ -148,12 +152,17 @@ class Worker(NamedTuple):
     grown: Growth
 
 
-def loaders(window: Window) -> dict[tuple[str, str], Worker]:
-    """The loader worker whose memory grows fastest, for each job and rank."""
-    found: dict[tuple[str, str], Worker] = {}
+def loaders(window: Window, told: Sequence[Key]) -> dict[Key, Worker]:
+    """The loader worker whose memory grows fastest, for each job and rank.
+
+    One that names no job belongs to the process among `told` that has its rank, if one has.
+    """
+    found: dict[Key, Worker] = {}
     for metric in LOADER:
         for series in window.minutes(metric, DAY, "min", role="loader"):
             grown, key = growth(series), _key(series.labels)
+            owners = [other for other in told if other[1] == key[1]]
+            key = owners[0] if not key[0] and len(owners) == 1 else key
             if grown and (key not in found or grown.rate > found[key].grown.rate):
                 found[key] = Worker(series.labels, metric, grown)
         if found:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpudiag.agent.rules.contract import Evidence
+from gpudiag.agent.rules.contract import Evidence, Limits
 from gpudiag.agent.window import Series, Window
 
 ACTIVE = "gpudiag_gpu_throttle_active"
@@ -24,14 +24,36 @@ READ_BACK = 480.0
 
 
 class Share(NamedTuple):
-    """Part (0-1) of a span that one GPU was slowed, and of its newest part; `since` it began."""
+    """Part (0-1) of the last `seconds` that one GPU was slowed; `since` it began.
+
+    `recent` is the part of the newest of them, `spread` the lesser part of both halves of
+    `READ_BACK`: what comes and goes for long.
+    """
 
     labels: dict[str, str]
     reason: str
-    ratio: float
-    recent: float
-    seconds: float
-    since: float
+    ratio: float = 0.0
+    recent: float = 0.0
+    spread: float = 0.0
+    seconds: float = 0.0
+    since: float = 0.0
+
+    def lasts(self, limits: Limits) -> bool:
+        """Whether that is more than a blip."""
+        now = self.ratio >= limits["share"] and self.recent >= limits["share"]
+        return now or self.spread >= limits["spread"]
+
+    @property
+    def weight(self) -> tuple[float, float]:
+        """For the choice between several shares of one GPU."""
+        return max(self.ratio, self.spread), self.recent
+
+    @property
+    def words(self) -> str:
+        """`42% of the last 2 min`, of the span in which it shows."""
+        if self.spread > self.ratio:
+            return f"over {self.spread:.0%} of the last {READ_BACK / 60:.0f} min"
+        return f"{self.ratio:.0%} of the last {self.seconds / 60:.0f} min"
 
 
 def shares(
@@ -42,42 +64,61 @@ def shares(
         found: dict[str, Share] = {}
         for metric, measure in ((ACTIVE, _flagged), (SECONDS, _counted)):
             for series in window.series(metric, READ_BACK, reason=reason):
+                if len(series.times) < 2:
+                    continue
                 share = measure(series, reason, seconds, recent)
                 uuid = series.labels.get("uuid", "")
-                if share and (uuid not in found or share.ratio > found[uuid].ratio):
+                if uuid not in found or share.weight > found[uuid].weight:
                     found[uuid] = share
         yield from found.values()
 
 
-def _flagged(series: Series, reason: str, seconds: float, recent: float) -> Share | None:
+def _flagged(series: Series, reason: str, seconds: float, recent: float) -> Share:
     times, values = series.times, series.values
-    if len(times) < 2:
-        return None
     if not values.any():
-        return Share(series.labels, reason, 0.0, 0.0, seconds, 0.0)
+        return Share(series.labels, reason)
     spacing = float(np.median(np.diff(times)))
     span = max(seconds, FLAG_SPACINGS[0] * spacing)
-    inside = values[times > times[-1] - span]
+    inside = values[times > times[-1] - span].sum()
     newest = values[times > times[-1] - max(recent, FLAG_SPACINGS[1] * spacing)]
-    ratio = float(inside.sum()) * spacing / span if inside.sum() >= FEW else 0.0
-    since = float(times[values > 0.0][0])
-    return Share(series.labels, reason, min(ratio, 1.0), float(newest.mean()), span, since)
+    halves = [float(half.mean()) for half in np.array_split(values, 2)]
+    whole = times[-1] - times[0] >= READ_BACK - 2.0 * spacing and values.sum() >= FEW
+    return Share(
+        series.labels,
+        reason,
+        ratio=min(float(inside) * spacing / span, 1.0) if inside >= FEW else 0.0,
+        recent=float(newest.mean()),
+        spread=min(halves) if whole else 0.0,
+        seconds=span,
+        since=float(times[values > 0.0][0]),
+    )
 
 
-def _counted(series: Series, reason: str, seconds: float, recent: float) -> Share | None:
+def _counted(series: Series, reason: str, seconds: float, recent: float) -> Share:
     times, values = series.times, series.values
-    if len(times) < 2:
-        return None
     if values[-1] == values[0]:
-        return Share(series.labels, reason, 0.0, 0.0, seconds, 0.0)
+        return Share(series.labels, reason)
     spacing = float(np.median(np.diff(times)))
     span = max(seconds, COUNTER_SPACINGS[0] * spacing)
-    first = int(np.searchsorted(times, times[-1] - span))
-    late = int(np.searchsorted(times, times[-1] - max(recent, COUNTER_SPACINGS[1] * spacing)))
-    grew = values[-1] - values[first]
-    newest = (values[-1] - values[late]) / max(times[-1] - times[late], spacing)
-    since = float(times[int(np.argmax(np.diff(values) > 0.0))])
-    return Share(series.labels, reason, float(min(grew / span, 1.0)), float(newest), span, since)
+    whole = times[-1] - times[0] >= READ_BACK - 2.0 * spacing
+    middle = float(times[0] + times[-1]) / 2.0
+    older = (np.interp(middle, times, values) - values[0]) / max(middle - times[0], spacing)
+    return Share(
+        series.labels,
+        reason,
+        ratio=min(_rate(series, span) * min(1.0, (times[-1] - times[0]) / span), 1.0),
+        recent=_rate(series, max(recent, COUNTER_SPACINGS[1] * spacing)),
+        spread=min(float(older), _rate(series, times[-1] - middle)) if whole else 0.0,
+        seconds=span,
+        since=float(times[int(np.argmax(np.diff(values) > 0.0))]),
+    )
+
+
+def _rate(series: Series, seconds: float) -> float:
+    """Seconds throttled for each second of the last `seconds`, or of as many as there are."""
+    times, values = series.times, series.values
+    start = max(times[-1] - seconds, times[0])
+    return float((values[-1] - np.interp(start, times, values)) / (times[-1] - start))
 
 
 def clock_of(window: Window, uuid: str) -> tuple[float, float | None] | None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpudiag.agent.rules._gpus import by_bus, gpu, known
+from gpudiag.agent.rules._gpus import INFO, MEASURED, by_bus, gpu, known
 from gpudiag.agent.rules._lines import kernel_facts
 from gpudiag.agent.rules.contract import Subject, subject
 from gpudiag.agent.window import Series, Window
@@ -18,7 +18,7 @@ from gpudiag.probes.kernel_lines import KernelFact
 COUNTER = "gpudiag_gpu_xid_errors_total"
 VERDICT = "gpudiag_gpu_recovery_action"
 # Where a counter appears only with its first error, these tell that the recording ran before.
-RUNNING = ("gpudiag_gpu_temperature_celsius", "gpudiag_gpu_utilization_ratio")
+RUNNING = (INFO, *MEASURED)
 READS = frozenset({COUNTER, VERDICT, *RUNNING})
 
 FALLEN_OFF = 79

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudiag.agent.rules import _xids
 from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, gpu, known, title
 from gpudiag.agent.rules._lines import kernel_facts
 from gpudiag.agent.rules.contract import (
@@ -16,7 +15,6 @@ from gpudiag.agent.rules.contract import (
     Rule,
     Suggestion,
     Threshold,
-    Unknown,
     Verdict,
 )
 from gpudiag.agent.window import Window
@@ -29,8 +27,10 @@ EXPECTED = "gpudiag_gpus_expected"
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every GPU that was ever seen, as long as the driver still tells of anything."""
     said = {p.labels["uuid"]: p.value for p in window.latest(LOST) if "uuid" in p.labels}
-    there = answering(window)
     gpus = known(window)
+    there = answering(window)
+    if _one_is_missing(window):
+        there -= _behind(window, limits)
     for uuid in there | gpus.keys() | said.keys():
         labels = gpus.get(uuid, {"uuid": uuid})
         if said.get(uuid):
@@ -41,20 +41,30 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
             yield _silent(window, limits, uuid, labels)
 
 
+def _one_is_missing(window: Window) -> bool:
+    count, expected = window.value(COUNT), window.value(EXPECTED)
+    return count is not None and expected is not None and count < expected
+
+
+def _behind(window: Window, limits: Limits) -> set[str]:
+    """GPUs whose newest reading is older than the others': silent, though not yet stale."""
+    newest: dict[str, float] = {}
+    for metric in MEASURED:
+        for point in window.latest(metric):
+            uuid = point.labels.get("uuid", "")
+            newest[uuid] = max(newest.get(uuid, point.time), point.time)
+    last = max(newest.values(), default=0.0)
+    return {uuid for uuid, time in newest.items() if last - time >= limits["behind"]}
+
+
 def _silent(window: Window, limits: Limits, uuid: str, labels: dict[str, str]) -> Verdict:
     """A GPU without readings, while the driver tells of others or at least counts."""
     count, expected = window.value(COUNT), window.value(EXPECTED)
     whole = sum(1 for one in known(window) if not one.startswith("MIG-"))
-    if count is not None and count >= whole and not _fell_off(window, limits, uuid):
-        return Unknown(gpu(uuid), ("why it has no readings while the driver lists it", LOST))
     if count is not None and expected is not None and expected <= count < whole:
+        # The node has all that it should: this one was taken away on purpose.
         return Healthy(gpu(uuid))
     return _diagnosis(window, limits, uuid, labels, told=False)
-
-
-def _fell_off(window: Window, limits: Limits, uuid: str) -> bool:
-    seen = _xids.read(window, limits["kernel"]).seen.get(gpu(uuid), ())
-    return any(sighting.code == _xids.FALLEN_OFF for sighting in seen)
 
 
 def _diagnosis(
@@ -69,7 +79,7 @@ def _diagnosis(
     return Diagnosis(
         subject=gpu(uuid),
         cause="gpu-lost",
-        confidence=0.95 if told else 0.8,
+        confidence=0.95 if told else 0.85 if _one_is_missing(window) else 0.7,
         summary=summary,
         evidence=tuple(_evidence(window, limits, uuid, told=told)),
         rivals=(
@@ -77,6 +87,7 @@ def _diagnosis(
             if others
             else Rival("nvml-wedged", "the driver still counts its GPUs"),
         ),
+        missing=() if told or window.latest(LOST) else (f"{LOST}: what the driver says of it",),
         actions=_ACTIONS,
     )
 
@@ -102,11 +113,12 @@ _ACTIONS = (
 
 RULE = Rule(
     check=check,
-    reads=frozenset({*MEASURED, INFO}) | _xids.READS,
+    reads=frozenset({*MEASURED, INFO}),
     events=frozenset({"kmsg"}),
     hold=30.0,
     clear=30.0,
     thresholds={
+        "behind": Threshold(15.0, "seconds", "silence counts at once where the driver misses one"),
         "kernel": Threshold(600.0, "seconds", "kernel lines this old still belong to the loss"),
     },
 )

@@ -46,7 +46,7 @@ class _Whose(NamedTuple):
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every process that tells of its memory, and every GPU of which only the driver does."""
     told = list(processes(window))
-    loading = loaders(window)
+    loading = loaders(window, [memory.key for memory in told])
     explained = 0.0
     grew: set[str] = set()
     for memory in told:
@@ -154,7 +154,7 @@ RULE = Rule(
     check=check,
     reads=READS,
     trends=TRENDS,
-    hold=60.0,
+    hold=30.0,
     clear=300.0,
     thresholds={
         "settled": Threshold(3600.0, "seconds", "epochs and other cycles are mostly shorter"),

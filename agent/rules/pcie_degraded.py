@@ -28,6 +28,7 @@ REPLAYS = "gpudiag_gpu_pcie_replays_total"
 RX = "gpudiag_gpu_pcie_rx_bytes_total"
 TX = "gpudiag_gpu_pcie_tx_bytes_total"
 BUSY = "gpudiag_gpu_utilization_ratio"
+ACTIVE = "gpudiag_gpu_sm_active_ratio"
 POWER = "gpudiag_gpu_power_watts"
 LIMIT = "gpudiag_gpu_power_limit_watts"
 
@@ -88,7 +89,8 @@ def _lasting(window: Window, limits: Limits, metric: str, uuid: str, most: float
 def _loaded(window: Window, limits: Limits, uuid: str) -> bool | None:
     """Whether the GPU works hard enough to want its link; None where nothing tells."""
     told = None
-    for metric, least in ((BUSY, limits["busy"]), (POWER, _half_power(window, limits, uuid))):
+    half = _half_power(window, limits, uuid)
+    for metric, least in ((BUSY, limits["busy"]), (ACTIVE, limits["busy"]), (POWER, half)):
         for series in window.series(metric, BACK, uuid=uuid):
             recent = tail(series, limits["lasting"])
             if recent is not None:
@@ -170,7 +172,7 @@ _ACTIONS = (
 
 RULE = Rule(
     check=check,
-    reads=frozenset({GENERATION, WIDTH, REPLAYS, RX, TX, BUSY, POWER}),
+    reads=frozenset({GENERATION, WIDTH, REPLAYS, RX, TX, BUSY, ACTIVE, POWER}),
     hold=15.0,
     clear=120.0,
     thresholds={

@@ -34,7 +34,7 @@ REASON = "power_brake"
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every GPU that tells whether the power brake holds it; the power cap is normal."""
     found = list(shares(window, (REASON,), limits["span"], limits["recent"]))
-    held = [s for s in found if s.ratio >= limits["share"] and s.recent >= limits["share"]]
+    held = [share for share in found if share.lasts(limits)]
     for share in found:
         if share in held:
             yield _diagnosis(window, limits, share, len(held), len(found))
@@ -45,8 +45,8 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
 def _diagnosis(window: Window, limits: Limits, share: Share, held: int, all_: int) -> Diagnosis:
     uuid = share.labels["uuid"]
     summary = (
-        f"{title(share.labels)} has spent {share.ratio:.0%} of the last {share.seconds / 60:.0f}"
-        f" min held by the external power brake{clock_words(window, uuid)}."
+        f"{title(share.labels)} has spent {share.words} held by the external power brake"
+        f"{clock_words(window, uuid)}."
     )
     if held > 1:
         summary += f" {held} of {all_} GPUs are held: look at the node's power supplies first."
@@ -62,7 +62,7 @@ def _diagnosis(window: Window, limits: Limits, share: Share, held: int, all_: in
         confidence=0.92,
         summary=summary,
         evidence=(
-            Evidence(ACTIVE, round(share.ratio, 3), "ratio", below, where),
+            Evidence(ACTIVE, round(max(share.ratio, share.spread), 3), "ratio", below, where),
             *drawn,
             *clock_evidence(window, uuid),
         ),
@@ -94,6 +94,7 @@ RULE = Rule(
     clear=120.0,
     thresholds={
         "span": Threshold(120.0, "seconds", "long enough that a single reading is no share"),
+        "spread": Threshold(0.15, "ratio", "it comes and goes, in both halves of eight minutes"),
         "recent": Threshold(45.0, "seconds", "it must still go on"),
         "share": Threshold(0.2, "ratio", "three readings in two minutes, as NVSentinel's 3 polls"),
     },

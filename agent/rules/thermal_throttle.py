@@ -39,13 +39,9 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     worst: dict[str, Share] = {}
     for share in shares(window, REASONS, limits["span"], limits["recent"]):
         uuid = share.labels.get("uuid", "")
-        if uuid not in worst or share.ratio > worst[uuid].ratio:
+        if uuid not in worst or share.weight > worst[uuid].weight:
             worst[uuid] = share
-    hot = {
-        uuid: share
-        for uuid, share in worst.items()
-        if share.ratio >= limits["share"] and share.recent >= limits["share"]
-    }
+    hot = {uuid for uuid, share in worst.items() if share.lasts(limits)}
     for uuid, share in worst.items():
         if uuid in hot:
             yield _diagnosis(window, limits, share, len(hot), len(worst))
@@ -56,8 +52,8 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
 def _diagnosis(window: Window, limits: Limits, share: Share, hot: int, all_: int) -> Diagnosis:
     uuid = share.labels["uuid"]
     summary = (
-        f"{title(share.labels)} has spent {share.ratio:.0%} of the last {share.seconds / 60:.0f}"
-        f" min thermally throttled{_heat_words(window, uuid)}{clock_words(window, uuid)}."
+        f"{title(share.labels)} has spent {share.words} thermally throttled"
+        f"{_heat_words(window, uuid)}{clock_words(window, uuid)}."
     )
     if hot > 1:
         summary += f" {hot} of {all_} GPUs throttle: look at the room and the node's fans first."
@@ -69,7 +65,7 @@ def _diagnosis(window: Window, limits: Limits, share: Share, hot: int, all_: int
         evidence=(
             Evidence(
                 ACTIVE,
-                round(share.ratio, 3),
+                round(max(share.ratio, share.spread), 3),
                 "ratio",
                 f"below {limits['share']:g}",
                 {"uuid": uuid, "reason": share.reason},
@@ -134,6 +130,7 @@ RULE = Rule(
     clear=120.0,
     thresholds={
         "span": Threshold(120.0, "seconds", "long enough that a blip of some seconds is no share"),
+        "spread": Threshold(0.15, "ratio", "it comes and goes, in both halves of eight minutes"),
         "recent": Threshold(45.0, "seconds", "it must still go on"),
         "share": Threshold(0.3, "ratio", "below it the mean clock falls by a few percent only"),
     },

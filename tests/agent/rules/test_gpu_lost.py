@@ -40,3 +40,16 @@ def test_one_metric_of_several_missing_is_not_a_loss() -> None:
     heat = 'gpudiag_gpu_temperature_celsius{uuid="GPU-1",sensor="core"}'
     said = judge("gpu-lost", {busy(0): "1x40", busy(1): "1x40", heat: "60x20 stale"})
     assert diagnoses(said) == {}
+
+
+def test_a_gpu_that_is_listed_and_silent_is_lost_but_less_surely() -> None:
+    counts = {"gpudiag_gpus": "2x40", "gpudiag_gpus_expected": "2x40"}
+    found = diagnoses(judge("gpu-lost", {busy(0): "1x40", busy(1): "1x20 stale", **counts}))
+    assert found["GPU-1"].confidence == 0.7
+    assert found["GPU-1"].missing
+
+
+def test_silence_counts_at_once_where_the_driver_misses_one() -> None:
+    counts = {"gpudiag_gpus": "2x10 1x2", "gpudiag_gpus_expected": "2x13"}
+    series = {busy(0): "1x13", busy(1): "1x10", **counts}
+    assert diagnoses(judge("gpu-lost", series, every=60.0)).keys() == {"GPU-1"}

@@ -68,6 +68,32 @@ def test_loader_workers() -> None:
     assert told({**flat, pss: "900000000+9000000x100"}).cause == "data-loading-leak"
 
 
+def test_a_worker_without_a_job_belongs_to_the_process_of_its_rank() -> None:
+    flat = {torch("allocated_bytes"): FLAT, torch("reserved_bytes"): FLAT}
+    pss = 'gpudiag_process_pss_bytes{rank="0",role="loader",pid="7"}'
+    assert dict(told({**flat, pss: "900000000+9000000x100"}).subject)["job"] == "llama"
+
+
+def test_memory_that_only_gc_frees() -> None:
+    saw = " ".join(["40000000000+80000000x17"] * 8)
+    pauses = f"gpudiag_train_gc_pause_seconds{{{WHO}}}"
+    series = {torch("allocated_bytes"): saw, pauses: " ".join(["0.3 0x16"] * 8)}
+    found = diagnoses(judge("memory-slow-growth", series, every=10.0))["llama"]
+    assert found.cause == "temporaries-not-freed-after-step"
+
+
+def test_growth_in_evaluation_alone() -> None:
+    level, values, phases = 30_000_000_000, [], []
+    for _ in range(8):
+        values += [f"{level}x23", f"{level}+100000000x5"]
+        phases += ["0x23", "2x5"]
+        level += 500_000_000
+    eval_ = f'gpudiag_train_phase_seconds{{{WHO},phase="eval"}}'
+    series = {torch("allocated_bytes"): " ".join(values), eval_: " ".join(phases)}
+    found = diagnoses(judge("memory-slow-growth", series, every=10.0))["llama"]
+    assert found.cause == "log-or-cache-buffers"
+
+
 def test_the_driver_alone_cannot_tell_why() -> None:
     used = 'gpudiag_gpu_memory_used_bytes{uuid="GPU-0",gpu="0"}'
     process = 'gpudiag_gpu_process_memory_bytes{uuid="GPU-0",pid="7",process="python"}'

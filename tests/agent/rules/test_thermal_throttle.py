@@ -49,3 +49,8 @@ def test_peers_and_margin_make_it_surer() -> None:
 def test_all_at_once_points_at_the_room() -> None:
     series = {flag(i, "sw_thermal"): "1x30" for i in range(8)}
     assert "8 of 8 GPUs" in diagnoses(judge("thermal-throttle", series))["GPU-0"].summary
+
+
+def test_what_comes_and_goes_for_long_is_throttling() -> None:
+    assert diagnoses(judge("thermal-throttle", {flag(1): " ".join(["1 0x3"] * 20)}))
+    assert not diagnoses(judge("thermal-throttle", {flag(1): " ".join(["1 0x18"] * 5)}))
