@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
-from gpudiag.agent.rules.contract import Subject, subject
+from gpudiag.agent.rules.contract import Subject, Suggestion, subject
 from gpudiag.agent.window import Window
 from gpudiag.probes.kernel_lines import normalise_pci
 
@@ -33,6 +34,11 @@ def title(labels: Mapping[str, str]) -> str:
     uuid = labels.get("uuid", "")
     short = uuid if len(uuid) <= _SHORT else f"{uuid[:_SHORT]}…"
     return f"GPU {labels['gpu']} ({short})" if labels.get("gpu") else f"GPU {short}"
+
+
+def addressed(steps: Iterable[Suggestion], uuid: str) -> tuple[Suggestion, ...]:
+    """The suggestions with the GPU's own uuid in their commands, ready to be pasted."""
+    return tuple(replace(s, text=s.text.replace("UUID", uuid)) if uuid else s for s in steps)
 
 
 def known(window: Window) -> dict[str, dict[str, str]]:

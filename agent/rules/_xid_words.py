@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpudiag.agent.rules._xid_ruling import Ruling
+from gpudiag.agent.rules._xid_ruling import Ruling, apart
 from gpudiag.agent.rules._xids import COUNTER, Sighting
 from gpudiag.agent.rules.contract import Evidence, Rival, Subject
 from gpudiag.probes.catalog import RecoveryAction, xids
@@ -108,8 +108,8 @@ def _why_not(case: Case, code: int) -> str:
 
 
 def _times(case: Case) -> str:
-    total = sum(s.number for s in case.day)
-    return f" {total} times in 24 h" if total > 1 else ""
+    times = len(apart(case.day))
+    return f" {times} times in 24 h" if times > 1 else ""
 
 
 def _process(case: Case) -> str:

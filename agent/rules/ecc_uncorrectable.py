@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudiag.agent.rules._gpus import gpu, title
+from gpudiag.agent.rules._gpus import addressed, gpu, title
 from gpudiag.agent.rules.contract import (
     Diagnosis,
     Evidence,
@@ -71,7 +71,7 @@ def _diagnosis(window: Window, labels: dict[str, str], new: float, when: float) 
         summary=f"{title(labels)} had {errors} that could not be corrected; what ran on it lost"
         f" data{end}",
         evidence=(Evidence(ERRORS, new, expected="0 in 1 h", labels={"uuid": uuid}), *beside),
-        actions=_REPLACE if worn else _RESET,
+        actions=addressed(_REPLACE if worn else _RESET, uuid),
         since=when,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpudiag.agent.rules._gpus import gpu, known, title
+from gpudiag.agent.rules._gpus import addressed, gpu, known, title
 from gpudiag.agent.rules._xid_advice import ADVICE, APPLICATION, LASTING, SUSPECT_HARDWARE
 from gpudiag.agent.rules._xid_ruling import (
     ruling,
@@ -174,7 +174,7 @@ def _actions(case: Case) -> tuple[Suggestion, ...]:
         return (SUSPECT_HARDWARE,)
     if case.ruling.fault == "app" and case.ruling.action in ("restart_app", "check_app"):
         return (APPLICATION,)
-    return ADVICE[case.ruling.action]
+    return addressed(ADVICE[case.ruling.action], dict(case.where).get("uuid", ""))
 
 
 def _confidence(case: Case) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpudiag.agent.rules import _sxids
 from gpudiag.agent.rules._gpus import INFO, gpu, title
 from gpudiag.agent.rules.contract import (
     Diagnosis,
@@ -49,6 +50,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
             yield _diagnosis(limits, labels, down, risen[uuid])
         else:
             yield Healthy(gpu(uuid))
+    yield from _sxids.judged(window, limits)
 
 
 def _was_up(window: Window, point: Point, states: dict[str, list[Point]]) -> bool:
@@ -137,7 +139,9 @@ RULE = Rule(
     reads=frozenset({UP, ERRORS, INFO}),
     hold=10.0,
     clear=300.0,
+    events=frozenset({"kmsg"}),
     thresholds={
+        **_sxids.THRESHOLDS,
         "recent": Threshold(300.0, "seconds", "what an error older than that did is over"),
         "recoveries": Threshold(1.0, "count", "DCGM's health check warns at the first"),
         "errors": Threshold(5.0, "count", "single replays and CRC errors are corrected in passing"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudiag.agent.rules._gpus import gpu, title
+from gpudiag.agent.rules._gpus import addressed, gpu, title
 from gpudiag.agent.rules.contract import (
     Diagnosis,
     Evidence,
@@ -38,7 +38,7 @@ def check(window: Window, _: Limits) -> Iterator[Verdict]:
             " at the next reset of the GPU.",
             evidence=(Evidence(PENDING, 1.0, expected="0", labels={"uuid": uuid}),),
             rivals=rivals,
-            actions=_ACTIONS,
+            actions=addressed(_ACTIONS, uuid),
         )
 
 

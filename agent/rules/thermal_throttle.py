@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudiag.agent.rules._gpus import gpu, title
+from gpudiag.agent.rules._gpus import addressed, gpu, title
 from gpudiag.agent.rules._throttle import (
     ACTIVE,
     READS,
@@ -74,7 +74,7 @@ def _diagnosis(window: Window, limits: Limits, share: Share, hot: int, all_: int
             *clock_evidence(window, uuid),
         ),
         rivals=_rivals(window, uuid),
-        actions=_ACTIONS,
+        actions=addressed(_ACTIONS, uuid),
         since=share.since,
     )
 

@@ -46,3 +46,11 @@ def test_counts_from_before_are_no_errors_now() -> None:
 def test_a_crc_storm_is_critical() -> None:
     assert told({errors("crc"): "0x5 0+20x20"})["GPU-0"].severity is None
     assert told({errors("crc"): "0x5 0+4000x20"})["GPU-0"].severity == "critical"
+
+
+def test_a_fatal_switch_error_is_critical_and_another_is_info() -> None:
+    line = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): {}, Link 30 LTSSM Fault Up"
+    idle = {up(0, 3): "1x15"}
+    for text, severity in (("20034, Fatal", "critical"), ("12028, Non-fatal", "info")):
+        said = judge("nvlink-errors", idle, [(100.0, line.format(text))])
+        assert diagnoses(said)["0000:05:00.0"].severity == severity
