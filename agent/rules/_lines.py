@@ -8,9 +8,10 @@ from functools import lru_cache
 
 from gpudiag.agent.rules.contract import Subject, subject
 from gpudiag.agent.window import Point, Window
+from gpudiag.agent.window.events import MAX_EVENTS
 from gpudiag.probes import Event, kernel_lines
 
-_parse = lru_cache(maxsize=4096)(kernel_lines.parse)
+_parse = lru_cache(maxsize=MAX_EVENTS)(kernel_lines.parse)
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpudiag.agent.rules._gpus import INFO, MEASURED, by_bus, gpu, known
@@ -108,6 +109,11 @@ def recovered(window: Window, log: Log, where: Subject) -> float:
     return max(times)
 
 
+@lru_cache(maxsize=256)
+def _device(pci: str) -> Subject:
+    return subject(device=pci) if pci else ()
+
+
 class _Places:
     """From an event to the GPU it is about."""
 
@@ -115,21 +121,30 @@ class _Places:
         self._bus = by_bus(window)
         self._rises = rises
         self._known = known(window)
+        self._found: dict[tuple[str, str], tuple[Subject, bool] | None] = {}
 
     def find(self, event: Event, pci: str, code: int) -> tuple[Subject, bool]:
         """The GPU, or its bus address where nothing joins the two; True when it was inferred."""
-        uuid = event.fields.get("uuid") or self._bus.get((event.fields.get("node", ""), pci))
-        if uuid is None:
-            uuid = self._only({u for (_, address), u in self._bus.items() if address == pci})
+        if "uuid" in event.fields:
+            return gpu(event.fields["uuid"]), False
+        key = event.fields.get("node", ""), pci
+        if key not in self._found:
+            self._found[key] = self._at(*key)
+        moved = {u for u, r in self._rises if r.code == code and abs(r.time - event.time) <= SAME}
+        by_counter = self._only(moved)
+        if by_counter and self._found[key] is None:
+            return gpu(by_counter), True
+        return self._found[key] or (_device(pci), False)
+
+    def _at(self, node: str, pci: str) -> tuple[Subject, bool] | None:
+        uuid = self._bus.get((node, pci)) or self._only(
+            {uuid for (_, address), uuid in self._bus.items() if address == pci}
+        )
         if uuid:
             return gpu(uuid), False
-        moved = {u for u, r in self._rises if r.code == code and abs(r.time - event.time) <= SAME}
-        unplaced = self._known.keys() - set(self._bus.values())
-        # One GPU and no other address known: there is nothing else that it could be about.
-        uuid = self._only(moved) or (None if self._bus else self._only(unplaced))
-        if uuid:
-            return gpu(uuid), True
-        return (subject(device=pci) if pci else ()), False
+        # One GPU and no address known: there is nothing else that it could be about.
+        only = None if self._bus else self._only(set(self._known))
+        return (gpu(only), True) if only else None
 
     @staticmethod
     def _only(uuids: set[str]) -> str | None:
