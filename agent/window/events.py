@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from gpudiag.probes import Event
 
 EVENT_SECONDS = 48 * 3600.0
-MAX_EVENTS = 20_000
-MAX_CHARACTERS = 4 << 20
+MAX_EVENTS = 10_000
+MAX_CHARACTERS = 2 << 20
+"""Both per kind of source, so that a talkative log cannot push out what the kernel said."""
+
 SAME_SECONDS = 2.0
 RETELLING_SECONDS = 600.0
 MAX_UNSAVED = 2000
 
 
+class _Lane:
+    """The events of one kind of source, ordered by time and bounded."""
+
+    def __init__(self) -> None:
+        self.held: deque[Event] = deque()
+        self._characters = 0
+
+    def insert(self, event: Event) -> None:
+        later: list[Event] = []
+        while self.held and self.held[-1].time > event.time:
+            later.append(self.held.pop())
+        self.held.append(event)
+        self.held.extend(reversed(later))
+        self._characters += len(event.line)
+        while len(self.held) > MAX_EVENTS or self._characters > MAX_CHARACTERS:
+            self._drop()
+
+    def expire(self, before: float) -> None:
+        while self.held and self.held[0].time < before:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._characters -= len(self.held.popleft().line)
+
+    def back_to(self, since: float) -> Iterator[Event]:
+        """Newest first."""
+        return takewhile(lambda event: event.time >= since, reversed(self.held))
+
+
 class Events:
-    """Events ordered by time; the oldest leave when there are too many or they are too long.
+    """Events ordered by time; of each kind of source the oldest leave when it says too much.
 
     `unsaved` are the newest 2,000 at most since the last save.
     """
 
     def __init__(self) -> None:
         self.unsaved: deque[Event] = deque(maxlen=MAX_UNSAVED)
-        self._held: deque[Event] = deque()
-        self._characters = 0
+        self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
         self._retold_until = 0.0
         self._restored: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 
@@ -53,37 +84,40 @@ class Events:
         return False
 
     def _insert(self, event: Event) -> None:
-        later: list[Event] = []
-        while self._held and self._held[-1].time > event.time:
-            later.append(self._held.pop())
-        self._held.append(event)
-        self._held.extend(reversed(later))
-        self._characters += len(event.line)
-        while len(self._held) > MAX_EVENTS or self._characters > MAX_CHARACTERS:
-            self._characters -= len(self._held.popleft().line)
+        self._lanes[_kind(event.source)].insert(event)
 
     def expire(self, now: float) -> None:
         """Let go of what is older than two days."""
         if now > self._retold_until:
             self._restored.clear()
-        while self._held and self._held[0].time < now - EVENT_SECONDS:
-            self._characters -= len(self._held.popleft().line)
+        for lane in self._lanes.values():
+            lane.expire(now - EVENT_SECONDS)
 
     def between(self, since: float, until: float, source: str, kind: str) -> list[Event]:
         """Events of `since` <= time <= `until`, oldest first; an empty filter lets all pass."""
-        found: list[Event] = []
-        for event in reversed(self._held):
-            if event.time < since:
-                break
-            if event.time <= until and source in ("", event.source) and kind in ("", event.type):
-                found.append(event)
-        return found[::-1]
+        lanes = [self._lanes[_kind(source)]] if source else list(self._lanes.values())
+        found = [
+            event
+            for lane in lanes
+            for event in lane.back_to(since)
+            if event.time <= until and source in ("", event.source) and kind in ("", event.type)
+        ]
+        found.reverse()
+        if len(lanes) > 1:
+            found.sort(key=lambda event: event.time)
+        return found
 
     def shift(self, seconds: float) -> None:
         """Move every event in time, after the clock jumped."""
-        self._held = deque(replace(event, time=event.time + seconds) for event in self._held)
+        for lane in self._lanes.values():
+            lane.held = deque(replace(event, time=event.time + seconds) for event in lane.held)
         moved = [replace(event, time=event.time + seconds) for event in self.unsaved]
         self.unsaved = deque(moved, maxlen=MAX_UNSAVED)
         self._retold_until += seconds
         for times in self._restored.values():
             times[:] = [time + seconds for time in times]
+
+
+def _kind(source: str) -> str:
+    """`log:trainer` and `log:server` are of one kind."""
+    return source.partition(":")[0]
