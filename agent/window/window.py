@@ -17,6 +17,9 @@ from gpudiag.agent.window.minutes import Stat, minute_of
 from gpudiag.agent.window.table import Head, Table
 from gpudiag.probes import Event, Labels, Sample, catalog
 
+_COUNTERS = ("_total", "_bucket", "_sum", "_count")
+"""How the catalogue's histograms and other exporters' counters end."""
+
 RAW_SECONDS = 2 * 3600.0
 TIDY_SECONDS = 60.0
 MAX_PLANS = 4096
@@ -78,7 +81,7 @@ class Window:
         known = catalog.metrics().get(metric)
         table = self._tables[metric] = Table(
             metric,
-            counter=known.kind == "counter" if known else metric.endswith("_total"),
+            counter=known.kind == "counter" if known else metric.endswith(_COUNTERS),
             raw_seconds=self._raw_seconds if metric in self._kept else 0.0,
             trend=metric in self._trends,
         )

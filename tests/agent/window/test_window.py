@@ -233,3 +233,13 @@ def test_a_clock_jump_leaves_ages_and_rates_as_they_were(jump: float) -> None:
     assert window.increase("x_total", 60.0)[0].value == 30.0
     assert window.dropped == 0
     assert [e.time for e in window.events(10.0)] == [1.0 + jump]
+
+
+@pytest.mark.parametrize("part", ["bucket", "sum", "count"])
+def test_the_parts_of_a_histogram_are_counters(part: str) -> None:
+    metric = f"gpudiag_serving_ttft_seconds_{part}"
+    window = Window({metric})
+    for time, value in ((1.0, 90.0), (2.0, 100.0), (3.0, 5.0)):
+        window.add([Sample(metric, (), time, value)])
+    window.now = 3.0
+    assert [p.value for p in window.increase(metric, 10.0)] == [15.0]
