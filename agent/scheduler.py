@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,8 @@ QUEUE_BATCHES = 1000
 UNAVAILABLE_RETRY = 60.0
 LATE_CADENCES = 5.0
 LATE_SECONDS = 5.0
+QUIET_SECONDS = 1.0
+"""Reads that bring nothing new are told of once in so long: each batch costs every thread."""
 
 Batch = tuple[list[Sample], list[Event]]
 
@@ -86,6 +89,7 @@ class _Worker:
         self._status = ProbeStatus(probe.name)
         self._began: float | None = None
         self._alive: set[tuple[str, Labels]] = set()
+        self._told_at = -math.inf
         self._label = labels(probe=probe.name)
 
     def status_at(self, now: float) -> ProbeStatus:
@@ -120,6 +124,13 @@ class _Worker:
                 last_success=self._clock.now(),
                 duration=self._clock.monotonic() - began,
             )
+        self._tell(samples, events, began)
+
+    def _tell(self, samples: list[Sample], events: list[Event], began: float) -> None:
+        quiet = self._status.ok and not samples and not events
+        if quiet and began - self._told_at < QUIET_SECONDS:
+            return
+        self._told_at = began
         self._scheduler.put(samples + self._about(), events)
 
     def _failed(self, samples: list[Sample], status: ProbeStatus) -> None:

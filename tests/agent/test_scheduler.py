@@ -71,6 +71,21 @@ def test_a_failing_read_marks_its_series_stale_and_says_why(run):
     assert scheduler.statuses()[0].detail == "OSError: boom"
 
 
+def test_reads_that_bring_nothing_new_are_not_told_each_time(run):
+    probe = FakeProbe(GOOD, *[[]] * 10, GOOD)
+    scheduler = run(probe)
+    first, second = scheduler.batches.get(timeout=5), scheduler.batches.get(timeout=5)
+    assert first[1]
+    assert second[1]
+
+
+def test_a_read_that_fails_with_nothing_to_lose_is_told_at_once(run):
+    scheduler = run(FakeProbe([], raising(OSError("boom"))))
+    scheduler.batches.get(timeout=5)
+    failed = scheduler.batches.get(timeout=0.9)
+    assert values(failed, "gpudiag_probe_success") == [0.0]
+
+
 def test_an_absent_source_is_not_a_failure(run):
     scheduler = run(FakeProbe(raising(Unavailable("no InfiniBand here"))))
     assert scheduler.batches.get(timeout=5) == ([], [])
