@@ -195,4 +195,9 @@ def _trouble(gpu: Readings) -> Cell:
     if gpu.silent:
         return Cell("Errors", "reports nothing any more", bad=True)
     said = xids + [text for metric, text in flags.items() if gpu.value(metric)]
+    # Volatile counts are since the last reset: the aggregate may be years old.
+    since_reset = {"kind": "uncorrected", "scope": "volatile"}
+    for pairs, count in gpu.all("gpudiag_gpu_ecc_errors_total"):
+        if count and since_reset.items() <= pairs.items():
+            said.append(f"{count:.0f} uncorrectable ECC")
     return Cell("Errors", ", ".join(said) or "none seen", bad=bool(said))
