@@ -1,0 +1,1 @@
+"""The channel to training processes: records up, commands down, over a Unix packet socket."""
