@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from importlib import import_module
 
 import click
@@ -64,3 +66,13 @@ def main() -> None:
     except GpudiagError as error:
         click.echo(f"gpudiag: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # What stdout still holds would fail once more at the end, and change the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        click.echo(f"gpudiag: {error}", err=True)
+        sys.exit(GpudiagError.exit_code)
+    except Exception:
+        # Python's own code for this is 1, which here says that there are findings.
+        traceback.print_exc()
+        click.echo("gpudiag: this is a fault of gpudiag: report it with the lines above", err=True)
+        sys.exit(GpudiagError.exit_code)

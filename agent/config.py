@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
 
-from gpudiag.agent import units
+from gpudiag.agent import files, units
 from gpudiag.agent.rules import RULES, default_limits
 from gpudiag.agent.rules.contract import Limits, Rule
 from gpudiag.probes.errors import UsageError
@@ -35,7 +36,7 @@ class Node(_Section, frozen=True):
     name: str = ""
     job: str = ""
     role: Literal["node", "sidecar"] = "node"
-    expected_gpus: int | None = None
+    expected_gpus: Annotated[int, msgspec.Meta(ge=0, le=1024)] | None = None
 
 
 class ProbeSettings(_Section, frozen=True):
@@ -113,11 +114,7 @@ MIN_CADENCE = 0.1
 
 def load(path: Path) -> Config:
     """The configuration in `path`; raises `UsageError` naming file, line and key."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the configuration {path}: {error}") from error
-    return parse(text, str(path))
+    return parse(files.text(path, "the configuration"), str(path))
 
 
 def parse(text: str, name: str) -> Config:
@@ -125,7 +122,8 @@ def parse(text: str, name: str) -> Config:
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
         plain = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    # A number or date that is none, and nesting without end, are no errors of YAML's own kind.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(_broken(name, error)) from error
     try:
         config = msgspec.convert(plain or {}, Config, dec_hook=_with_unit)
@@ -194,9 +192,12 @@ def _limit(path: str, unit: str, value: str | float) -> float:
     try:
         if unit in ("seconds", "bytes"):
             return _spelled(value, units.seconds if unit == "seconds" else units.size)
-        return float(value)
+        number = float(value)
     except ValueError as error:
         raise _Misplaced(path, str(error)) from error
+    if not math.isfinite(number):
+        raise _Misplaced(path, f"{value} is no limit: write a number")
+    return number
 
 
 def _check(config: Config) -> None:
@@ -216,7 +217,7 @@ def _check(config: Config) -> None:
             _limit(path, known[name].unit, value)
 
 
-def _broken(name: str, error: yaml.YAMLError) -> str:
+def _broken(name: str, error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f":{mark.line + 1}" if mark else ""
     return f"{name}{line}: not valid YAML: {getattr(error, 'problem', None) or error}"

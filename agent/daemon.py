@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudiag.agent import config as configuration
-from gpudiag.agent import probing
+from gpudiag.agent import files, probing
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
@@ -153,10 +153,7 @@ def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:
 def _secret(value: str) -> str:
     if not value.startswith("@"):
         return value
-    try:
-        return Path(value[1:]).read_text("utf-8").strip()
-    except OSError as error:
-        raise UsageError(f"exporters.otlp.headers: cannot read {value[1:]}: {error}") from error
+    return files.text(Path(value[1:]), "what exporters.otlp.headers names,").strip()
 
 
 def node(config: Config) -> str:

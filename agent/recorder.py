@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Iterator
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpudiag.agent.asking import ask
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.inventory import Inventory
 from gpudiag.agent.recording.writer import RecordingWriter
@@ -17,7 +16,6 @@ from gpudiag.probes import Sample
 from gpudiag.probes.errors import GpudiagError
 
 SCRAPE_SECONDS = 1.0
-_ANSWER_SECONDS = 10.0
 
 
 def from_probes(
@@ -66,18 +64,14 @@ def parse(text: str, now: float) -> list[Sample]:
             if not s.name.endswith("_created")
         ]
     except ValueError as error:
-        raise GpudiagError(f"the agent's answer is not in Prometheus' format: {error}") from error
+        raise GpudiagError(
+            f"the agent's answer is not in Prometheus' format: {str(error)[:200]}"
+        ) from error
 
 
 def scrape(url: str) -> str:
     """The text of `/metrics` of the agent at `url`; raises `GpudiagError`."""
-    if not url.startswith(("http://", "https://")):
-        raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
-    try:
-        with urlopen(url.rstrip("/") + "/metrics", timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
-            return str(answer.read(), "utf-8")
-    except (URLError, TimeoutError, ValueError) as error:
-        raise GpudiagError(f"no agent answers at {url} ({error}): is it running?") from error
+    return ask(url, "/metrics").decode("utf-8", "replace")
 
 
 def write(batches: Iterable[Batch], writer: RecordingWriter, clock: Clock) -> tuple[int, int]:

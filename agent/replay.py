@@ -55,11 +55,12 @@ class Run:
 
 def load(path: Path) -> Timeline:
     """What `path` holds: an incident file (`.yaml`, `.yml`) or a recording."""
-    if not path.exists():
-        raise UsageError(f"there is no {path}")
-    if path.suffix in (".yaml", ".yml"):
-        return incident.read(path).timeline
-    return reader.read(path)
+    yaml = path.suffix in (".yaml", ".yml")
+    timeline = incident.read(path).timeline if yaml else reader.read(path)
+    if (timeline.end - timeline.start) / _step(timeline) > MAX_STEPS:
+        days = (timeline.end - timeline.start) / 86400
+        raise UsageError(f"{path} spans {days:.0f} days: a time in it must be wrong")
+    return timeline
 
 
 def fresh_engine(rules: Mapping[str, Rule] = RULES) -> Engine:
@@ -74,19 +75,19 @@ def replay(timeline: Timeline, engine: Engine) -> Run:
     A step is the recording's interval, at least 5 s. An event off the step runs those rules that
     ask for it, as live. The same timeline gives the same run, always.
     """
-    step = max(MIN_STEP, timeline.interval)
-    if (timeline.end - timeline.start) / step > MAX_STEPS:
-        days = (timeline.end - timeline.start) / 86400
-        raise UsageError(f"it spans {days:.0f} days: a time in it must be wrong")
     versions: list[Finding] = []
     blind: dict[str, Blind] = {}
-    for now, samples, events, on_step in timeline.batches(step):
+    for now, samples, events, on_step in timeline.batches(_step(timeline)):
         wanted = engine.ingest(samples, events)
         if on_step or wanted:
             versions += engine.evaluate(now, None if on_step else wanted)
             blind = _still_blind(now - timeline.start, engine.book.unknown(), blind)
     versions += [f for f in engine.book.findings() if f.state == "firing"]
     return Run(tuple(_from_start(f, timeline.start) for f in versions), tuple(blind.values()))
+
+
+def _step(timeline: Timeline) -> float:
+    return max(MIN_STEP, timeline.interval)
 
 
 def _still_blind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable
 
@@ -15,13 +16,14 @@ from gpudiag.probes.errors import GpudiagError, UsageError
 
 log = logging.getLogger(__name__)
 
+_PORT = re.compile("[0-9]{1,5}")
 _LOOPBACK = ("127.", "::1", "localhost")
 
 
 def address(listen: str) -> tuple[str, int]:
     """Host and port of `HOST:PORT`, `[::1]:9440` or `:9440`; raises `UsageError`."""
     host, _, port = listen.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    if not _PORT.fullmatch(port) or int(port) > 65535:
         raise UsageError(f"{listen!r} is not an address to listen on: write HOST:PORT")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
 
@@ -40,6 +42,8 @@ async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]
         loop.add_signal_handler(number, setattr, server, "should_exit", True)
     try:
         await server.serve()
+    except UnicodeError as error:
+        raise UsageError(f"{host[:100]!r} is no host name: write HOST:PORT") from error
     except SystemExit as error:
         # uvicorn has logged why; the usual reason is another agent on the same port.
         raise GpudiagError(

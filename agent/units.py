@@ -8,6 +8,12 @@ from gpudiag.probes.errors import UsageError
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {"B": 1} | {f"{p}iB": 1024**n for n, p in enumerate("KMGT", start=1)}
+LONGEST = 36525 * 86400.0
+"""Seconds of the longest duration, a century: nothing that sleeps or adds up times takes more."""
+
+MOST = 2**60
+"""Bytes of the largest size, one EiB."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|[KMGT]iB)")
 
@@ -17,7 +23,10 @@ def seconds(text: str) -> float:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageError(f"{text!r} is not a duration: write a number with ms, s, m, h or d")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if total > LONGEST:
+        raise UsageError(f"{text[:40]!r} is too long: the longest duration is 36525d")
+    return total
 
 
 def size(text: str) -> int:
@@ -25,7 +34,10 @@ def size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if not found:
         raise UsageError(f"{text!r} is not a size: write a number with B, KiB, MiB, GiB or TiB")
-    return int(float(found[1]) * _BYTES[found[2]])
+    total = float(found[1]) * _BYTES[found[2]]
+    if total > MOST:
+        raise UsageError(f"{text[:40]!r} is too large: the largest size is 1048576TiB")
+    return int(total)
 
 
 def spell_seconds(value: float) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import click
+import msgspec
 from rich.console import Console
 
+from gpudiag.agent.asking import ask
 from gpudiag.agent.commands import output
 from gpudiag.probes.errors import GpudiagError
 
 DEFAULT_URL = "http://127.0.0.1:9440"
-_SECONDS = 10.0
 
 
 @click.command()
@@ -27,26 +26,22 @@ def command(ctx: click.Context, url: str, as_json: bool, fail_on: str) -> None:
 
     Example: gpudiag status --json | jq -r .summary
     """
-    findings = _get(url, "/api/v1/findings")["findings"]
+    findings = _get(url, "findings")
     if as_json:
         for finding in findings:
             click.echo(json.dumps(finding))
     else:
-        _show(findings, _get(url, "/api/v1/probes")["probes"])
+        _show(findings, _get(url, "probes"))
     ctx.exit(output.exit_code(findings, fail_on))
 
 
-def _get(url: str, path: str) -> Any:
-    if not url.startswith(("http://", "https://")):
-        raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
+def _get(url: str, what: str) -> list[dict[str, Any]]:
     try:
-        with urlopen(url.rstrip("/") + path, timeout=_SECONDS) as answer:  # noqa: S310
-            return json.load(answer)
-    except (URLError, TimeoutError, ValueError) as error:
-        reason = getattr(error, "reason", error)
+        told = msgspec.json.decode(ask(url, f"/api/v1/{what}"), type=dict[str, Any])
+        return msgspec.convert(told[what], list[dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
         raise GpudiagError(
-            f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
-            " or name it with --agent"
+            f"what answers at {url} is no gpudiag agent: name its address with --agent"
         ) from error
 
 

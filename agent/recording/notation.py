@@ -17,6 +17,7 @@ _NUMBER = r"(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|(?i:inf|nan
 _PLAIN = re.compile(rf"([+-]?{_NUMBER})")
 _REPEATED = re.compile(rf"([+-]?{_NUMBER})(?:([+-]{_NUMBER}))?x(\d+)")
 _GAPS = re.compile(r"_(?:x(\d+))?")
+_COUNT_DIGITS = len(str(MAX_SAMPLES))
 
 _METRIC = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)?")
 _LABEL = re.compile(
@@ -38,7 +39,7 @@ def values(text: str, limit: int = MAX_SAMPLES) -> list[float | None]:
     for item in text.split():
         count, expanded = _expand(item)
         if len(found) + count > limit:
-            raise UsageError(f"{item!r} makes more than {limit} values: record it instead")
+            raise UsageError(f"{item[:80]!r} makes more than {limit} values: record it instead")
         found.extend(expanded)
     return found
 
@@ -47,15 +48,20 @@ def _expand(item: str) -> tuple[int, Iterator[float | None]]:
     if item == "stale":
         return 1, iter([math.nan])
     if gaps := _GAPS.fullmatch(item):
-        count = int(gaps[1] or 1)
+        count = _count(gaps[1] or "1")
         return count, repeat(None, count)
     if plain := _PLAIN.fullmatch(item):
         return 1, iter([float(plain[1])])
     if repeated := _REPEATED.fullmatch(item):
-        count = int(repeated[3])
+        count = _count(repeated[3])
         start, step = float(repeated[1]), float(repeated[2] or 0)
         return count + 1, accumulate(chain([start], repeat(step, count)))
     raise UsageError(f"{item!r} is no value: write 5, 5x3, 0+10x5, 9-1x5, _, _x3 or stale")
+
+
+def _count(digits: str) -> int:
+    # Python itself refuses to read, or to repeat, what is far larger.
+    return int(digits) if len(digits) <= _COUNT_DIGITS else MAX_SAMPLES + 1
 
 
 def series(text: str) -> tuple[str, Labels]:

@@ -13,6 +13,7 @@ from typing import IO, BinaryIO, cast
 
 import msgspec
 
+from gpudiag.agent import files
 from gpudiag.agent.recording import meta as meta_file
 from gpudiag.agent.recording import openmetrics, spool
 from gpudiag.agent.recording.expectations import NOTHING, Expectations
@@ -40,7 +41,7 @@ def read(path: Path) -> Timeline:
     """The recording at `path`; raises `UsageError` saying what is wrong with it, and where."""
     try:
         parts = _folder(path) if path.is_dir() else _archive(path)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except (tarfile.TarError, EOFError, zlib.error, OSError, msgspec.MsgspecError) as error:
         raise UsageError(f"cannot read the recording {path}: {error}") from error
     if parts.columns is None and parts.events is None:
         raise UsageError(f"{path} holds neither {METRICS} nor {spool.EVENTS}: it is no recording")
@@ -58,23 +59,20 @@ def _folder(folder: Path) -> _Parts:
     for path in sorted(folder.iterdir()):
         name = path.name.removesuffix(".gz")
         if name in _TAKERS and not (killed and name == METRICS):
-            with _opened(path) as stream:
-                _TAKERS[name](parts, _bounded(stream, str(path)), str(path))
+            with files.opened(path) as file:
+                stream = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+                _TAKERS[name](parts, _bounded(cast(IO[bytes], stream), str(path)), str(path))
     if killed:
         # What the recorder had written until then is as good as any recording.
         parts.columns = spool.columns(folder)
     return parts
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-
-
 def _archive(path: Path) -> _Parts:
     """Read as a stream, by the members' last names: nothing is ever unpacked to the disk."""
     parts = _Parts()
     seen: set[str] = set()
-    with tarfile.open(path, "r|*") as archive:
+    with files.opened(path) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
             name = PurePosixPath(member.name).name
             content = archive.extractfile(member) if member.isfile() else None

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from gpudiag.agent import files
 from gpudiag.agent.recording.timeline import Columns, SeriesKey
 from gpudiag.probes import Event, Sample
 
@@ -81,11 +82,16 @@ class Spool:
 
 def load(folder: Path) -> tuple[list[SeriesKey], Rows]:
     """Series and rows of a spool, also of one that a kill cut off in the middle of a row."""
-    whole_lines = (folder / SERIES).read_bytes().split(b"\n")[:-1]
+    whole_lines = _content(folder / SERIES).split(b"\n")[:-1]
     keys: list[SeriesKey] = [_KEY.decode(line) for line in whole_lines]
-    data = (folder / SAMPLES).read_bytes()
+    data = _content(folder / SAMPLES)
     rows: Rows = np.frombuffer(data, dtype=ROW, count=len(data) // ROW.itemsize)
     return keys, rows[rows["series"] < len(keys)]
+
+
+def _content(path: Path) -> bytes:
+    with files.opened(path) as file:
+        return file.read()
 
 
 def columns(folder: Path) -> list[Columns]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
 
 from gpudiag.agent.recording.expectations import NOTHING, Expectations
 from gpudiag.probes import Event, Labels, Sample
+from gpudiag.probes.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -91,6 +93,8 @@ def timeline(
     ordered = tuple(sorted(events, key=lambda e: e.time))
     moments = [*times[:1].tolist(), *times[-1:].tolist(), *(e.time for e in ordered)]
     begin = start if start is not None else moments[0] if moments else 0.0
+    if not all(map(isfinite, (begin, *moments))):
+        raise UsageError("a time in it is no number: times are seconds since 1970")
     return Timeline(
         start=begin,
         end=max([begin, *moments]),

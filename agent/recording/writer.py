@@ -43,13 +43,13 @@ class RecordingWriter:
     """
 
     def __init__(self, target: Path, meta: Meta, *, max_bytes: int) -> None:
+        _refuse_existing(target)
         self._target = target
         self._partial = partial_of(target)
         self._meta = meta
         self._left = max_bytes
         self._sizes: dict[SeriesKey, int] = {}
         self._gone = False
-        _refuse_existing(target)
         with self._refusing():
             self._partial.mkdir(mode=0o700, parents=True)
             meta_file.write(meta, self._partial)
@@ -124,6 +124,8 @@ class RecordingWriter:
 
 
 def _refuse_existing(target: Path) -> None:
+    if not target.name:
+        raise UsageError(f"{str(target)!r} names no recording: write a folder or a .tar.gz")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target} is there already: name another place")
     if partial_of(target).exists():

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from gpudiag.agent import units
+from gpudiag.agent import files, units
 from gpudiag.probes.errors import UsageError
-
-MAX_BYTES = 16 * 1024**2
 
 _NULL = "tag:yaml.org,2002:null"
 
@@ -81,13 +79,7 @@ class Item:
 
 def read(path: Path) -> Item:
     """The top of the YAML file at `path`; raises `UsageError` if it cannot be read or parsed."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise UsageError(f"{path}: {size} bytes; {MAX_BYTES} is the most: record it instead")
-        return parse(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+    return parse(files.text(path), str(path))
 
 
 def parse(text: str, file: str) -> Item:

@@ -36,6 +36,15 @@ def test_values_are_read_in_their_units():
         ("recording:\n  max_size: 3GB\n", "g.yaml:2: recording.max_size", "not a size"),
         ("- a\n", "g.yaml:1: top level", "object"),
         ("a: [\n", "g.yaml:2", "not valid YAML"),
+        ("node: {name: 2024-99-99}\n", "g.yaml", "not valid YAML"),
+        (f"node: {{expected_gpus: {'9' * 5000}}}\n", "g.yaml", "not valid YAML"),
+        ("[" * 5000, "g.yaml", "not valid YAML"),
+        ("node:\n  expected_gpus: -5\n", "g.yaml:2: node.expected_gpus", ">= 0"),
+        (
+            "rules:\n  thermal-throttle:\n    thresholds:\n      share: .nan\n",
+            "g.yaml:4: rules.thermal-throttle.thresholds.share",
+            "is no limit",
+        ),
     ],
 )
 def test_errors_name_the_line_and_the_key(text, where, why):

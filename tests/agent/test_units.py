@@ -29,6 +29,12 @@ def test_a_size_without_a_binary_unit_is_refused(text):
         units.size(text)
 
 
+@pytest.mark.parametrize(("read", "unit"), [(units.seconds, "d"), (units.size, "TiB")])
+def test_what_no_clock_or_disk_could_hold_is_refused(read, unit):
+    with pytest.raises(UsageError, match="is too l"):
+        read("9" * 400 + unit)
+
+
 def test_bytes_are_spelled_for_people():
     assert [units.spell_bytes(n) for n in (0, 512, 1536, 3 * 2**30)] == [
         "0 B",

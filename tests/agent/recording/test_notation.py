@@ -57,9 +57,10 @@ def test_garbage_is_refused(text: str) -> None:
         notation.values(text)
 
 
-def test_a_huge_repeat_is_refused_before_it_is_made() -> None:
+@pytest.mark.parametrize("text", ["1 0x99999999999999", "_x" + "9" * 30, "1x" + "9" * 5000])
+def test_a_huge_repeat_is_refused_before_it_is_made(text: str) -> None:
     with pytest.raises(UsageError, match="makes more than 5000000"):
-        notation.values("1 0x99999999999999")
+        notation.values(text)
 
 
 SERIES = [

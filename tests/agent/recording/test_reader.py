@@ -160,3 +160,23 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
     path = _archive(tmp_path / "r.tar.gz", ("metrics.om", b"m 1 1\n" * 1000))
     with pytest.raises(UsageError, match="holds more than 1000 bytes"):
         reader.read(path)
+
+
+def test_a_device_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metrics.om").symlink_to("/dev/zero")
+    with pytest.raises(UsageError, match=r"metrics\.om is a pipe or a device"):
+        reader.read(tmp_path)
+
+
+def test_a_spool_of_garbage_is_named(tmp_path: Path) -> None:
+    (tmp_path / "series.jsonl").write_text("{}\n")
+    (tmp_path / "samples.spool").write_bytes(b"garbage")
+    with pytest.raises(UsageError, match="cannot read the recording"):
+        reader.read(tmp_path)
+
+
+def test_a_start_that_is_no_time_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.json").write_text('{"start": "NaN"}')
+    (tmp_path / "metrics.om").write_text("# EOF\n")
+    with pytest.raises(UsageError, match="times are seconds since 1970"):
+        reader.read(tmp_path)

@@ -1,0 +1,26 @@
+"""One question over HTTP to a running agent, for the commands that look at one."""
+
+from __future__ import annotations
+
+from http.client import HTTPException
+from urllib.request import urlopen
+
+from gpudiag.probes.errors import GpudiagError
+
+_SECONDS = 10.0
+
+
+def ask(url: str, path: str) -> bytes:
+    """What the agent at `url` answers at `path`; raises `GpudiagError` where none does."""
+    if not url.startswith(("http://", "https://")):
+        raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
+    try:
+        with urlopen(url.rstrip("/") + path, timeout=_SECONDS) as answer:  # noqa: S310
+            return bytes(answer.read())
+    # ValueError: an address that cannot be taken apart.
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise GpudiagError(
+            f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
+            " or name it with --agent"
+        ) from error

@@ -1,0 +1,37 @@
+"""Files that a person names, opened so that none can hang the command or fill its memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from gpudiag.probes.errors import UsageError
+
+MAX_TEXT = 16 * 1024**2
+"""Bytes of a text that is read whole: far beyond what anyone writes by hand."""
+
+
+def opened(path: Path) -> BinaryIO:
+    """The regular file at `path`; raises `UsageError` for one of another kind, and `OSError`."""
+    # Without O_NONBLOCK the mere opening of a pipe waits for its writer.
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise UsageError(f"{path} is a pipe or a device: write what it gives to a file")
+    return file
+
+
+def text(path: Path, what: str = "") -> str:
+    """The UTF-8 text of the file at `path`; `what` it is goes into the `UsageError` it raises."""
+    name = f"{what} {path}".lstrip()
+    try:
+        with opened(path) as file:
+            # Only /proc/kmsg and its like give nothing yet, rather than an end.
+            raw = file.read(MAX_TEXT + 1) or b""
+        if len(raw) > MAX_TEXT:
+            raise UsageError(f"{name} is too long: {MAX_TEXT} bytes are the most")
+        return raw.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}: {error}") from error
