@@ -59,7 +59,8 @@ def read(window: Window, seconds: float) -> Log:
     """The XIDs of the last `seconds`, from lines and from counters, each once."""
     rises = list(_rises(window, seconds))
     facts = kernel_facts(window, seconds, _KINDS, _NEEDLES)
-    if not facts and not rises:
+    told = window.events(seconds, source="nvml", kind="xid")
+    if not facts and not rises and not told:
         return Log({}, {})
     seen: defaultdict[Subject, list[Sighting]] = defaultdict(list)
     resets: dict[Subject, float] = {}
@@ -77,6 +78,10 @@ def read(window: Window, seconds: float) -> Log:
         if fact.kind == "fallen_off_bus":
             where, guessed = places.find(event, fact.pci, FALLEN_OFF)
             _add(seen[where], _sighting(event, fact, FALLEN_OFF, guessed))
+    for event in told:
+        # The driver tells of XIDs whose line the kernel's log has lost, and the other way round.
+        sighting = Sighting(event.time, int(event.fields["xid"]), 1, event.line)
+        _add(seen[gpu(event.fields["uuid"])], sighting)
     for uuid, rise in rises:
         _add(seen[gpu(uuid)], rise)
     return Log({where: sorted(told) for where, told in seen.items() if told}, resets)

@@ -189,7 +189,7 @@ def _confidence(case: Case) -> float:
 RULE = Rule(
     check=check,
     reads=READS,
-    events=frozenset({"kmsg"}),
+    events=frozenset({"kmsg", "nvml"}),
     thresholds={
         "lasting": Threshold(
             86400.0,
