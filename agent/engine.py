@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping, Set
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import Limits, Rule, Unknown, Verdict
+from gpudiag.agent.translate import Translator
 from gpudiag.agent.window import Window
 from gpudiag.agent.window.archive import Archive
 from gpudiag.probes import Event, Sample
 
 log = logging.getLogger(__name__)
+
+JOB_ENDED = "job_ended"
+"""The type of the event by which a job's clean end becomes known; its field `job` names it."""
 
 
 def window_for(rules: Mapping[str, Rule], archive: Archive | None = None) -> Window:
@@ -35,6 +39,8 @@ class Engine:
         self._limits = limits
         self._by_source = _subscriptions(rules)
         self._failed: set[str] = set()
+        self._ended: list[str] = []
+        self._translator = Translator()
 
     def reconfigure(
         self, now: float, rules: Mapping[str, Rule], limits: Mapping[str, Limits]
@@ -48,7 +54,8 @@ class Engine:
     def ingest(self, samples: Iterable[Sample], events: Iterable[Event] = ()) -> frozenset[str]:
         """Take one batch; gives the symptoms whose rules want to run at once for its events."""
         events = list(events)
-        self.window.add(samples, events)
+        self._ended += [e.fields.get("job", "") for e in events if e.type == JOB_ENDED]
+        self.window.add(self._translator.samples(samples), events)
         wanted: frozenset[str] = frozenset()
         for source in {event.source.partition(":")[0] for event in events}:
             wanted |= self._by_source.get(source, frozenset())
@@ -58,7 +65,9 @@ class Engine:
         """Run all rules, or `only` some, as of `now`; gives the findings that changed."""
         self.window.now = now
         symptoms = self._rules if only is None else self._rules.keys() & only
-        return self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})
+        ended, self._ended = {("job", job) for job in self._ended}, []
+        over = self.book.end(now, lambda subject: bool(ended & {*subject}), "ended")
+        return over + self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})
 
     def rebase(self, seconds: float) -> None:
         """The clock jumped by `seconds`: move what is remembered along with it."""
