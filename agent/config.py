@@ -75,6 +75,15 @@ class Exporters(_Section, frozen=True):
     otlp: Otlp = Otlp()
 
 
+class Channel(_Section, frozen=True):
+    """Where training processes report: a Unix socket, for whom its group and `uids` admit."""
+
+    enabled: bool = True
+    socket: str = ""
+    group: str = ""
+    uids: tuple[int, ...] = ()
+
+
 class Http(_Section, frozen=True):
     """The page, `/metrics` and the API: read-only, loopback unless told otherwise."""
 
@@ -103,6 +112,7 @@ class Config(_Section, frozen=True):
     rules: dict[str, RuleSettings] = {}
     actions: Actions = Actions()
     exporters: Exporters = Exporters()
+    channel: Channel = Channel()
     http: Http = Http()
     recording: Recording = Recording()
     log: Log = Log()

@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING
 
 from gpudiag.agent import config as configuration
 from gpudiag.agent import files, probing
+from gpudiag.agent.channel.endings import Endings
+from gpudiag.agent.channel.listening import socket_path
+from gpudiag.agent.channel.roster import Roster
+from gpudiag.agent.channel.server import ChannelServer
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
@@ -58,6 +62,8 @@ class Daemon:
         inventory = Inventory(expected.count)
         probes = probing.build(config, inventory)
         self._scheduler = Scheduler(probes, clock)
+        endings = Endings()
+        self._channel = _channel(config, self._scheduler, clock, Roster(inventory.gpu_of, endings))
         self._store = Store(state / "findings.db")
         self._watch = SelfWatch(lambda: cost_of(_child_pids(probes)))
         self._writer = Writer(
@@ -66,7 +72,7 @@ class Daemon:
             self._scheduler.batches,
             clock,
             about_self=self._about_self,
-            observers=[inventory, expected, *_black_box(config, state)],
+            observers=[inventory, expected, endings, *_black_box(config, state)],
         )
         info = agent_info(config, clock.now())
         view = LiveView(info, self._writer, clock.now, self._statuses)
@@ -84,6 +90,8 @@ class Daemon:
         """Serve until SIGTERM or SIGINT, then stop within five seconds."""
         self._scheduler.start()
         self._writer.thread.start()
+        if self._channel:
+            self._channel.start()
         if self._otlp:
             self._otlp.start()
         try:
@@ -91,13 +99,15 @@ class Daemon:
         finally:
             if self._otlp:
                 self._otlp.stop()
+            if self._channel:
+                self._channel.stop()
             self._scheduler.stop()
             self._writer.stop()
             self._writer.thread.join(JOIN_SECONDS)
 
     def _statuses(self) -> list[ProbeStatus]:
-        told = self._scheduler.statuses()
-        return [*told, self._otlp.status()] if self._otlp else told
+        others = [other.status() for other in (self._channel, self._otlp) if other]
+        return self._scheduler.statuses() + others
 
     def _about_self(self, now: float) -> list[Sample]:
         samples = self._watch.samples(now)
@@ -137,6 +147,17 @@ def _black_box(config: Config, state: Path) -> list[Observer]:
     settings = config.recording
     folder = state / "recordings"
     return [BlackBox(folder, after=settings.after, max_bytes=settings.max_size, node=node(config))]
+
+
+def _channel(
+    config: Config, scheduler: Scheduler, clock: Clock, roster: Roster
+) -> ChannelServer | None:
+    settings = config.channel
+    if not settings.enabled:
+        return None
+    named = Path(settings.socket) if settings.socket else socket_path(os.environ, os.getuid())
+    put = scheduler.put
+    return ChannelServer(named, put, clock, roster, group=settings.group, uids=settings.uids)
 
 
 def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:

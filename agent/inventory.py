@@ -37,15 +37,20 @@ class Inventory:
         self._patience = monotonic() + patience
         self._gpus: dict[str, Labels] = {}
         self._processes: dict[int, tuple[float, str]] = {}
+        self._gpu_of: dict[int, str] = {}
+        self._ranks: dict[int, tuple[str, str]] = {}
         self._now = 0.0
 
     def observe(self, samples: Sequence[Sample], _events: Sequence[Event]) -> None:
         """Take note of GPUs and of the processes on them."""
-        for metric, pairs, at, _ in samples:
+        for metric, pairs, at, value in samples:
             if metric == "gpudiag_gpu_process_memory_bytes":
                 of = dict(pairs)
                 self._now = at
                 self._processes[int(of["pid"])] = (at, of.get("process", ""))
+                self._gpu_of[int(of["pid"])] = of.get("uuid", "")
+            elif metric == "gpudiag_train_info":
+                self._take_rank(dict(pairs), value)
             elif metric == "gpudiag_gpu_info":
                 of = dict(pairs)
                 pci = normalise_pci(of.get("pci_bus_id", ""))
@@ -62,8 +67,12 @@ class Inventory:
         """`uuid` and `gpu` of the GPU at a bus id such as `0000:3b:00.0`; None while unknown."""
         return self._gpus.get(pci)
 
+    def gpu_of(self, pid: int) -> str:
+        """The GPU that the driver sees the process on; "" where it sees none."""
+        return self._gpu_of.get(pid, "") if pid in self._processes else ""
+
     def watched(self) -> list[Watched]:
-        """The processes on the GPUs and their data loaders."""
+        """The processes on the GPUs, the ranks of training jobs, and the data loaders of both."""
         return list(self._each_watched())
 
     def pids(self) -> list[int]:
@@ -75,17 +84,29 @@ class Inventory:
         for pid, (seen, _) in known:
             if self._now - seen > FORGET_SECONDS:
                 self._processes.pop(pid, None)
+                self._gpu_of.pop(pid, None)
         return [(pid, name) for pid, (seen, name) in known if self._now - seen <= FORGET_SECONDS]
 
     def _each_watched(self) -> Iterator[Watched]:
-        present = self._present()
-        on_gpu = {pid for pid, _ in present}
-        for pid, name in present:
-            role = _role(name)
-            yield Watched(pid, role)
+        ranks = dict(self._ranks)
+        roles = {pid: _role(name) for pid, name in self._present()}
+        roles.update(dict.fromkeys(ranks, "trainer"))
+        for pid, role in roles.items():
+            job, rank = ranks.get(pid, ("", ""))
+            yield Watched(pid, role, job, rank)
             if role == "trainer":
-                children = (c for c in self._children(pid) if c not in on_gpu)
-                yield from (Watched(child, "loader") for child in children)
+                children = (c for c in self._children(pid) if c not in roles)
+                yield from (Watched(child, "loader", job, rank) for child in children)
+
+    def _take_rank(self, of: dict[str, str], value: float) -> None:
+        if "pid" not in of:
+            return
+        pid = int(of["pid"])
+        # A stale marker: the process has left its job.
+        if value != value:
+            self._ranks.pop(pid, None)
+        else:
+            self._ranks[pid] = of["job"], of["rank"]
 
     def _children(self, pid: int) -> list[int]:
         try:

@@ -61,13 +61,20 @@ class RunningAgent:
         (self.folder / "config.yaml").write_text(self.config)
         command = [sys.executable, "-c", _START, str(self.kmsg), str(self.file_limit), "agent"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--config", f"{self.folder}/config.yaml"]
-        state = {"GPUDIAG_STATE_DIR": str(self.folder / "state")}
+        state = {
+            "GPUDIAG_STATE_DIR": str(self.folder / "state"),
+            "GPUDIAG_SOCKET": str(self.socket),
+        }
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, env={**os.environ, **state, **self.environment}, stdout=log, stderr=log
             )
         wait_for(self.answers, seconds=20)
         return self
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "agent.sock"
 
     @property
     def kmsg(self) -> Path:

@@ -23,10 +23,12 @@ SKEW_SECONDS = 60.0
 
 
 class Rank:
-    """The series of one process and its identity: `pid` is its number as the agent sees it."""
+    """The series of one process and its identity: `pid` as the agent sees it, else as it says."""
 
     def __init__(self, hello: Hello, pid: int, job: str, place: Place) -> None:
         self.pid = pid or hello.pid
+        # Its own number means another process to this one's namespace: nothing is joined by it.
+        self._seen = bool(pid)
         self.place = place
         self.job = job[:MAX_NAME]
         self.hello = hello
@@ -54,8 +56,8 @@ class Rank:
         facts = {
             "local_rank": hello.local_rank,
             "world_size": hello.world_size,
-            "pid": self.pid,
-            "uuid": hello.uuid or uuid,
+            "pid": self.pid if self._seen else None,
+            "uuid": hello.uuid or (uuid if self._seen else None),
             "framework": hello.framework,
             "layout": hello.layout,
         }

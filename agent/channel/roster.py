@@ -22,6 +22,7 @@ from gpudiag.agent.channel.packets import (
 )
 from gpudiag.agent.channel.place import ended, place
 from gpudiag.agent.channel.rank import SKEW_SECONDS, Rank
+from gpudiag.agent.engine import JOB_ENDED
 from gpudiag.agent.scheduler import Batch
 from gpudiag.probes import Event, Sample, labels
 
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 REPORT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 UNNAMED = "unnamed"
-JOB_ENDED = "job_ended"
 
 _OUTCOMES = ("taken", "malformed", "ignored", "refused", "dropped")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +28,10 @@ Outcomes = Mapping[str, Sequence[Verdict]]
 """What each rule that ran said, by symptom; a rule that did not run is not among the keys."""
 
 
+_Key = tuple[str, Subject]
+"""The identity of a finding: symptom and subject."""
+
+
 @dataclass(slots=True)
 class _Entry:
     finding: Finding
@@ -45,7 +49,7 @@ class Book:
     def __init__(self, rules: Mapping[str, Rule], firing: Iterable[Finding] = ()) -> None:
         """`firing` are findings carried over from before a restart: known, not raised again."""
         self._rules = rules
-        self._entries: dict[tuple[str, Subject], _Entry] = {}
+        self._entries: dict[_Key, _Entry] = {}
         self._resolved: list[Finding] = []
         self._unknown: dict[str, list[Unknown]] = {}
         self.raised: Counter[tuple[str, str]] = Counter()
@@ -81,12 +85,12 @@ class Book:
     def reconfigure(self, now: float, rules: Mapping[str, Rule]) -> list[Finding]:
         """Judge by other rules; a finding whose rule is gone ends, with the reason `disabled`."""
         self._rules = rules
-        gone = [key for key in self._entries if key[0] not in rules]
-        ended = [_closed(self._entries.pop(key).finding, now, "disabled") for key in gone]
-        resolved = [finding for finding in ended if finding.raised_at is not None]
         self._unknown = {s: said for s, said in self._unknown.items() if s in rules}
-        self._remember(now, resolved)
-        return resolved
+        return self._end(now, [key for key in self._entries if key[0] not in rules], "disabled")
+
+    def end(self, now: float, matches: Callable[[Subject], bool], reason: str) -> list[Finding]:
+        """What they speak of has come to its end, not to health; gives those that had fired."""
+        return self._end(now, [key for key in self._entries if matches(key[1])], reason)
 
     def rebase(self, seconds: float) -> None:
         """The clock jumped: shift the running timers, not the moments already told to people."""
@@ -95,6 +99,12 @@ class Book:
             entry.seen_at += seconds
             if entry.healthy_since is not None:
                 entry.healthy_since += seconds
+
+    def _end(self, now: float, gone: Iterable[_Key], reason: str) -> list[Finding]:
+        ended = [_closed(self._entries.pop(key).finding, now, reason) for key in gone]
+        resolved = [finding for finding in ended if finding.raised_at is not None]
+        self._remember(now, resolved)
+        return resolved
 
     def _take(
         self, now: float, symptom: str, verdicts: Sequence[Verdict], resolved: list[Finding]
@@ -123,9 +133,7 @@ class Book:
             entry.finding = msgspec.structs.replace(entry.finding, state="firing", raised_at=now)
             self.raised[symptom, said.cause] += 1
 
-    def _healthy(
-        self, now: float, key: tuple[str, Subject], rule: Rule, resolved: list[Finding]
-    ) -> None:
+    def _healthy(self, now: float, key: _Key, rule: Rule, resolved: list[Finding]) -> None:
         entry = self._entries.get(key)
         if entry is None:
             return
@@ -140,7 +148,7 @@ class Book:
             del self._entries[key]
             resolved.append(_closed(entry.finding, now, "cleared"))
 
-    def _freeze(self, now: float, key: tuple[str, Subject]) -> None:
+    def _freeze(self, now: float, key: _Key) -> None:
         entry = self._entries[key]
         if entry.finding.state == "pending":
             if now - entry.seen_at > PENDING_GRACE:

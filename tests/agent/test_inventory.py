@@ -41,6 +41,29 @@ def test_a_process_that_left_the_gpu_is_forgotten():
     assert inventory.pids() == [11]
 
 
+def rank_of(pid, value=1.0):
+    return Sample("gpudiag_train_info", labels(job="llama", rank="3", pid=str(pid)), 1.0, value)
+
+
+def test_a_rank_is_watched_by_its_name_with_or_without_a_gpu(tmp_path):
+    (tmp_path / "30/task/30").mkdir(parents=True)
+    (tmp_path / "30/task/30/children").write_text("31 ")
+    inventory = Inventory(proc=tmp_path)
+    inventory.observe([rank_of(30)], [])
+    assert inventory.watched() == [
+        Watched(30, "trainer", "llama", "3"),
+        Watched(31, "loader", "llama", "3"),
+    ]
+    inventory.observe([rank_of(30, float("nan"))], [])
+    assert inventory.watched() == []
+
+
+def test_the_gpu_of_a_process():
+    inventory = Inventory()
+    inventory.observe([on_gpu(10, "python")], [])
+    assert (inventory.gpu_of(10), inventory.gpu_of(11)) == ("GPU-1", "")
+
+
 class Spoken:
     name, metrics, cadence = "kmsg", frozenset(), 0.2
 

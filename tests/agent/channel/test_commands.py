@@ -50,7 +50,7 @@ def test_an_unknown_command_is_a_mistake_of_the_caller():
 
 
 def test_a_refused_command_is_sent_to_nobody():
-    sent = []
+    sent: list[dict[int, bytes]] = []
     with pytest.raises(Refused, match="shared lease"):
         Commands(lambda _: [rank(0, size=4)], sent.append).run("llama", "checkpoint", {}, 1.0)
     assert sent == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudiag.agent.channel import packets
-from gpudiag.agent.channel.packets import Malformed, Metrics, parse, readings
+from gpudiag.agent.channel.packets import Hello, Malformed, Metrics, parse, readings
 
 
 def metrics(*values):
@@ -16,6 +16,7 @@ def metrics(*values):
 
 def test_a_hello_with_only_what_it_must_have():
     said = parse(b'{"kind":"hello","pid":7,"job":"a","rank":3,"later":{"x":1}}')
+    assert isinstance(said, Hello)
     assert (said.pid, said.job, said.rank, said.world_size) == (7, "a", 3, None)
 
 

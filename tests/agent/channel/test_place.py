@@ -67,7 +67,7 @@ def test_oom_kills_of_its_cgroup(tmp_path):
 
 def test_a_process_that_ends():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = place(child.pid).started
+    started = place(child.pid).started or 0
     assert not ended(child.pid, started)
     assert ended(child.pid, started - 1)
     child.kill()

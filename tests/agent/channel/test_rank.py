@@ -36,6 +36,11 @@ def test_what_the_process_says_of_its_gpu_goes_first():
     assert info(rank(uuid="GPU-b").about(1.0, "GPU-a"))["gpudiag_train_info"]["uuid"] == "GPU-b"
 
 
+def test_nothing_is_joined_by_the_number_of_a_foreign_namespace():
+    who = Rank(hello(1, pid=5), 0, "llama", Place())
+    assert info(who.about(1.0, "GPU-a"))["gpudiag_train_info"] == {"job": "llama", "rank": "1"}
+
+
 def test_what_it_was_asked_for_is_told_where_it_says_so():
     assert "gpudiag_train_config_info" not in info(rank().about(1.0, ""))
     said = info(rank(config={"precision": "bf16", "odd": "x"}).about(1.0, ""))
@@ -56,7 +61,7 @@ def test_readings_get_job_and_rank_that_cannot_be_forged():
 
 
 def test_a_wrong_clock_gets_the_agents():
-    row = ("gpudiag_train_loss", {}, 1.0)
+    row: tuple[str, dict[str, str], float] = ("gpudiag_train_loss", {}, 1.0)
     assert rank().take(packet(row, time=100.0), 159.0)[0].time == 100.0
     assert rank().take(packet(row, time=100.0), 9e9)[0].time == 9e9
 

@@ -30,7 +30,7 @@ def events(roster, now):
 
 
 def test_a_process_is_found_on_its_gpu(roster):
-    joined(roster, 0, 42)
+    roster.hello(None, hello(0, 1), Peer(42, 0, 0), 1.0)
     samples, _ = roster.drain()
     assert dict(samples[0].labels)["uuid"] == "GPU-42"
 
@@ -107,8 +107,8 @@ def test_arrivals_are_reported_with_what_became_of_packets(roster):
     roster.tick(1.0)
     for _ in range(2):
         for who in ranks:
-            entries = [(7, who.rank * 50_000_000, None)]
-            roster.take(who, Arrivals(time=1.0, entries=entries), 2.0)
+            entry = (7, who.rank * 50_000_000, None)
+            roster.take(who, Arrivals(time=1.0, entries=[entry]), 2.0)
     roster.drain()
     roster.tick(9.0)
     found = {s.metric: s.value for s in roster.drain()[0] if ("rank", "1") in s.labels}

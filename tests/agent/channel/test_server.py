@@ -87,6 +87,7 @@ def test_a_killed_process_is_told_though_its_worker_holds_the_socket(tmp_path, s
     serve()
     command = [sys.executable, "-c", CHILD, str(tmp_path / "agent.sock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout
         assert child.stdout.readline()
         wait_for(lambda: taken.labels("gpudiag_train_info"))
         child.kill()

@@ -121,3 +121,17 @@ def test_a_clock_jump_moves_the_timers_along(book):
     book.rebase(3600)
     assert book.update(3605, {"thermal-throttle": [HOT]}) == []
     assert state(book) == ["pending"]
+
+
+def test_what_ends_is_resolved_with_its_reason_and_a_blip_is_dropped(book):
+    other = replace(HOT, subject=subject(uuid="GPU-2"))
+    feed(book, (0, [HOT]), (10, [HOT, other]))
+    ended = book.end(12, lambda subject: True, "ended")
+    assert [(f.state, f.reason, f.resolved_at) for f in ended] == [("resolved", "ended", 12)]
+    assert book.findings() == ended
+
+
+def test_what_does_not_match_goes_on(book):
+    feed(book, (0, [HOT]), (10, [HOT]))
+    assert book.end(12, lambda subject: False, "ended") == []
+    assert state(book) == ["firing"]
