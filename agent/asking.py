@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from http.client import HTTPException
+from typing import Any
 from urllib.request import urlopen
+
+import msgspec
 
 from gpudiag.probes.errors import GpudiagError
 
@@ -23,4 +26,15 @@ def ask(url: str, path: str) -> bytes:
         raise GpudiagError(
             f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
             " or name it with --agent"
+        ) from error
+
+
+def listed(url: str, what: str) -> list[dict[str, Any]]:
+    """The list that `/api/v1/WHAT` gives; raises `GpudiagError` where no agent answers."""
+    try:
+        told = msgspec.json.decode(ask(url, f"/api/v1/{what}"), type=dict[str, Any])
+        return msgspec.convert(told[what], list[dict[str, Any]])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
+        raise GpudiagError(
+            f"what answers at {url} is no gpudiag agent: name its address with --agent"
         ) from error

@@ -17,7 +17,9 @@ _COMMANDS = {
     "record": "Record what this node's probes give, for a later replay.",
     "replay": "Run the rules over an incident file or a recording.",
     "runbook": "Show the runbook of a symptom.",
+    "run": "Start a training command with the hooks attached, no code change.",
     "status": "Show what the running agent knows.",
+    "top": "Watch the ranks of training jobs beside their GPUs.",
 }
 
 

@@ -6,12 +6,10 @@ import json
 from typing import Any
 
 import click
-import msgspec
 from rich.console import Console
 
-from gpudiag.agent.asking import ask
+from gpudiag.agent.asking import listed
 from gpudiag.agent.commands import output
-from gpudiag.probes.errors import GpudiagError
 
 DEFAULT_URL = "http://127.0.0.1:9440"
 
@@ -26,23 +24,13 @@ def command(ctx: click.Context, url: str, as_json: bool, fail_on: str) -> None:
 
     Example: gpudiag status --json | jq -r .summary
     """
-    findings = _get(url, "findings")
+    findings = listed(url, "findings")
     if as_json:
         for finding in findings:
             click.echo(json.dumps(finding))
     else:
-        _show(findings, _get(url, "probes"))
+        _show(findings, listed(url, "probes"))
     ctx.exit(output.exit_code(findings, fail_on))
-
-
-def _get(url: str, what: str) -> list[dict[str, Any]]:
-    try:
-        told = msgspec.json.decode(ask(url, f"/api/v1/{what}"), type=dict[str, Any])
-        return msgspec.convert(told[what], list[dict[str, Any]])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
-        raise GpudiagError(
-            f"what answers at {url} is no gpudiag agent: name its address with --agent"
-        ) from error
 
 
 def _show(findings: list[dict[str, Any]], probes: list[dict[str, Any]]) -> None:

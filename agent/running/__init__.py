@@ -1,0 +1,1 @@
+"""Starting a training command with the hooks in it: `gpudiag run`."""

@@ -1,0 +1,86 @@
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+from gpudiag.agent.running import child
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize(("code", "given"), [(0, 0), (7, 7), (-9, 137), (-15, 143)])
+def test_the_code_a_shell_would_give(code, given):
+    assert child.exit_code(code) == given
+
+
+def test_the_child_gets_its_exit_code_through():
+    assert child.run(python("raise SystemExit(7)"), os.environ)[1] == 7
+
+
+def test_the_childs_signal_is_known():
+    _, code = child.run(python("import os; os.kill(os.getpid(), 9)"), os.environ)
+    assert code == -9
+
+
+def test_a_signal_goes_on_to_the_child():
+    me, sent = os.getpid(), signal.SIGUSR1
+    threading.Timer(1.0, os.kill, (me, sent)).start()
+    code = "import signal as s; s.signal(s.SIGUSR1, lambda *_: exit(5)); s.pause()"
+    assert child.run(python(code), os.environ)[1] == 5
+
+
+def test_the_child_does_not_inherit_the_blocked_signals():
+    code = "import signal as s; exit(len(s.pthread_sigmask(s.SIG_BLOCK, [])))"
+    assert child.run(python(code), os.environ)[1] == len(
+        signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    )
+
+
+def test_the_parents_mask_is_as_before():
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with pytest.raises(FileNotFoundError):
+        child.run(["/no/such/command"], os.environ)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
+
+
+def test_the_agent_is_told(tmp_path):
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as agent:
+        agent.bind(str(path))
+        agent.listen()
+        child.tell(path, 42, -9, job="llama", name="python")
+        connection, _ = agent.accept()
+        with connection:
+            packet = json.loads(connection.recv(9999))
+    assert packet.pop("time") == pytest.approx(time.time(), abs=5)
+    assert packet == {"kind": "exit", "pid": 42, "code": -9, "job": "llama", "name": "python"}
+
+
+def test_where_no_agent_is_nobody_is_told(tmp_path):
+    child.tell(tmp_path / "none", 42, 0, job="", name="")
+
+
+def test_the_environment_keeps_what_was_set(tmp_path):
+    given = {"PYTHONPATH": "/a:/b", "GPUDIAG_JOB": "mine"}
+    found = child.environment(given, ["python", "train.py"], tmp_path)
+    assert found["PYTHONPATH"].endswith("/running:/a:/b")
+    assert (found["GPUDIAG_JOB"], found["GPUDIAG_SOCKET"]) == ("mine", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["python", "/x/train.py", "--lr", "1"], "train"),
+        (["torchrun", "--nproc-per-node", "2", "pretrain.py"], "pretrain"),
+        (["/opt/bin/accelerate", "launch", "-m", "x"], "accelerate"),
+    ],
+)
+def test_the_jobs_name(words, name):
+    assert child.job_name(words) == name
