@@ -14,6 +14,7 @@ from gpudiag.probes.errors import GpudiagError
 _COMMANDS = {
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
+    "explain": "Say what a log, an OOM message or kernel lines give away.",
     "record": "Record what this node's probes give, for a later replay.",
     "replay": "Run the rules over an incident file or a recording.",
     "runbook": "Show the runbook of a symptom.",
