@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from gpudiag.probes.errors import GpudiagError
+
+log = logging.getLogger(__name__)
 
 
 def state_folder(environ: Mapping[str, str], uid: int) -> Path:
@@ -31,3 +35,21 @@ def prepared(folder: Path) -> Path:
             " set GPUDIAG_STATE_DIR to one that this user may write"
         ) from error
     return folder
+
+
+def claimed(folder: Path) -> int:
+    """Keep other agents off the folder while this process lives; gives the descriptor that does.
+
+    Two writers would spoil each other's history. Raises `GpudiagError` where another has it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise GpudiagError(
+            f"another agent uses the state folder {folder}: stop it,"
+            " or set GPUDIAG_STATE_DIR to another folder for this one"
+        ) from error
+    except OSError as error:
+        log.warning("cannot lock %s (%s): let no other agent use it", folder, error)
+    return descriptor

@@ -54,6 +54,7 @@ class Writer:
         self._clock = clock
         self._about_self = about_self
         self._observers = observers
+        self._failed = ""
         self._told: dict[str, tuple[str, ...]] = {}
         for known in self._turns(engine.book.findings()):
             _announce(known)
@@ -77,10 +78,19 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self.turn(max(0.0, min(self._due - self._clock.monotonic(), 0.5)))
+            self._guarded_turn(max(0.0, min(self._due - self._clock.monotonic(), 0.5)))
         self._store.save((), self._clock.now())
         self._store.close()
         self._engine.window.close()
+
+    def _guarded_turn(self, wait: float) -> None:
+        # One bad batch costs itself: without its writer the agent would look alive and be blind.
+        try:
+            self.turn(wait)
+        except Exception as error:
+            if str(error) != self._failed:
+                log.exception("a batch or an evaluation failed; the agent goes on without it")
+            self._failed = str(error)
 
     def turn(self, wait: float) -> None:
         """Take one batch, waiting at most `wait` seconds for it, and evaluate where that is due."""

@@ -51,6 +51,7 @@ def _watch(config: Config, path: Path | None, listen: str | None) -> None:
 
     folder = state.prepared(state.state_folder(os.environ, os.getuid()))
     reload = (lambda: _config(path, listen)) if path else None
+    state.claimed(folder)
     daemon = Daemon(config, folder, clock=Clock(), reload=reload)
     # What is loaded by now stays: looked through again in every full collection, it would hold up
     # all threads, scrapes among them, for 20 ms.

@@ -26,24 +26,32 @@ CREATE TABLE IF NOT EXISTS findings (
 )"""
 
 
+_DISK = (
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+    *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM),
+)
+"""What sqlite says of a disk that refuses: the file itself may be sound."""
+
+
 class Store:
-    """One sqlite file of findings. A write that fails is told once and tried again next time.
+    """One sqlite file of findings. A disk that refuses is told once and tried again next time.
 
     A file that sqlite or msgspec cannot read is moved aside to `NAME.corrupt-SECONDS`, and a
-    fresh one begun: losing history is better than not starting.
+    fresh one begun: losing history is better than not starting. One that somebody deletes is
+    made again, with all that fires.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble = ""
+        self._db: sqlite3.Connection | None = None
         self._unsaved: dict[tuple[str, float], Finding] = {}
         try:
-            self._open()
-            self._carried = self._read_firing()
-        except (sqlite3.DatabaseError, msgspec.MsgspecError) as error:
-            self._set_aside(error)
-            self._open()
+            self._carried = self._begin()
+        except (sqlite3.Error, OSError) as error:
+            self._refused(error)
             self._carried = []
+        self._firing = {(f.id, f.raised_at or f.since): f for f in self._carried}
 
     def firing(self) -> list[Finding]:
         """The findings that were firing when the last agent stopped, however it stopped."""
@@ -54,24 +62,33 @@ class Store:
         for finding in changed:
             if finding.raised_at is not None:
                 self._unsaved[finding.id, finding.raised_at] = finding
+        self._firing |= self._unsaved
+        self._firing = {key: f for key, f in self._firing.items() if f.state == "firing"}
+        # A deleted file would go on taking what nobody will ever read.
+        if self._db is not None and not self.path.exists():
+            self.close()
+            self._unsaved = self._firing | self._unsaved
         if not self._unsaved:
             return
         try:
-            with self._db:
-                self._db.executemany(
-                    "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?)",
-                    [_row(finding) for finding in self._unsaved.values()],
-                )
-                self._db.execute("DELETE FROM findings WHERE ended_at < ?", (now - KEPT_SECONDS,))
-        except sqlite3.Error as error:
-            self._tell(f"cannot save findings in {self.path}: {error}; kept in memory meanwhile")
+            self._write(now)
+        except (sqlite3.Error, OSError) as error:
+            self._refused(error)
         else:
             self._unsaved.clear()
             self.trouble = ""
 
+    def _write(self, now: float) -> None:
+        with self._file() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO findings VALUES (?, ?, ?, ?, ?)",
+                [_row(finding) for finding in self._unsaved.values()],
+            )
+            db.execute("DELETE FROM findings WHERE ended_at < ?", (now - KEPT_SECONDS,))
+
     def between(self, since: float, until: float) -> list[Finding]:
         """Findings that were firing at any moment from `since` to `until`, newest first."""
-        rows = self._db.execute(
+        rows = self._file().execute(
             "SELECT json FROM findings WHERE raised_at <= ? AND (ended_at IS NULL OR ended_at >= ?)"
             " ORDER BY raised_at DESC",
             (until, since),
@@ -80,25 +97,28 @@ class Store:
 
     def close(self) -> None:
         """Close the file; what was saved is safe without it."""
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
 
-    def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Evidence may quote command lines: the file is its owner's alone.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._db = sqlite3.connect(self.path, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"written by a newer gpudiag (schema {version})")
-        with self._db:
-            self._db.execute(_TABLES)
-            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    def _file(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = _opened(self.path)
+        return self._db
 
-    def _read_firing(self) -> list[Finding]:
-        rows = self._db.execute("SELECT json FROM findings WHERE state = 'firing'")
-        return [_decode(blob) for (blob,) in rows]
+    def _begin(self) -> list[Finding]:
+        try:
+            if self.path.exists() and not self.path.is_file():
+                raise sqlite3.DatabaseError("it is no file")
+            rows = self._file().execute("SELECT json FROM findings WHERE state = 'firing'")
+            return [_decode(blob) for (blob,) in rows]
+        except (sqlite3.DatabaseError, msgspec.MsgspecError) as error:
+            self.close()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DISK:
+                raise
+            self._set_aside(error)
+            self._file()
+            return []
 
     def _set_aside(self, error: Exception) -> None:
         aside = self.path.with_name(f"{self.path.name}.corrupt-{int(time.time())}")
@@ -107,10 +127,31 @@ class Store:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         log.error("cannot read %s (%s): moved it to %s and began anew", self.path, error, aside)
 
-    def _tell(self, trouble: str) -> None:
+    def _refused(self, error: Exception) -> None:
+        trouble = f"cannot save findings in {self.path}: {error}; kept in memory meanwhile"
         if trouble != self.trouble:
             log.error("%s", trouble)
         self.trouble = trouble
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Evidence may quote command lines: the file is its owner's alone.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    db = sqlite3.connect(path, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise sqlite3.DatabaseError(f"written by a newer gpudiag (schema {version})")
+        with db:
+            db.execute(_TABLES)
+            db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _row(finding: Finding) -> tuple[str, float, str, float | None, bytes]:

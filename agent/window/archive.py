@@ -80,7 +80,7 @@ class Archive:
 
     def shift(self, now: float) -> float:
         """The clock shift that was last saved, seconds."""
-        rows = self._rows("SELECT shift FROM clock", (), now)
+        rows = self._rows("SELECT CAST(shift AS REAL) FROM clock", (), now)
         return float(rows[0][0]) if rows else 0.0
 
     def heads(self, now: float) -> list[tuple[str, list[SavedHead]]]:
@@ -138,6 +138,9 @@ class Archive:
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T], failed: T, now: float) -> T:
         try:
+            # A deleted file would go on taking what nobody will ever read.
+            if self._db is not None and not self.path.exists():
+                self.close()
             if self._db is None:
                 self._db = open_file(self.path)
             with self._db:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -18,15 +19,19 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """One script per version: a file of version n lacks those from index n on."""
 
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""Damaged pages, no database at all, and tables that are not those of its version."""
 
 
 class UnknownVersion(Exception):
-    """The file was written by a later gpudiag."""
+    """The file was written by a later gpudiag, or is none."""
 
 
 def open_file(path: Path) -> sqlite3.Connection:
     """The open file, made if it is not there; raises sqlite3.Error, OSError or UnknownVersion."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise UnknownVersion("it is no file")
     # Made by hand first: sqlite gives its log files the mode of the file they belong to.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
@@ -66,7 +71,7 @@ def set_aside(path: Path, mark: str) -> Path:
     The one before it is deleted: a failing disk must not fill up with them.
     """
     for older in path.parent.glob(f"{path.name}.corrupt-*"):
-        older.unlink()
+        shutil.rmtree(older) if older.is_dir() else older.unlink()
     aside = path.with_name(f"{path.name}.corrupt-{mark}")
     for suffix in ("", "-wal", "-shm"):
         part = Path(f"{path}{suffix}")

@@ -9,6 +9,7 @@ from gpudiag.agent.findings.store import Store
 from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, subject
 from gpudiag.agent.writer import Writer
 from gpudiag.probes import Event, Sample
+from tests.running import wait_for
 
 METRIC = "gpudiag_host_load1"
 
@@ -144,3 +145,15 @@ def test_a_rule_that_fails_says_cannot_tell_and_is_logged_once(tmp_path, caplog)
     )
     assert [f.symptom for f in engine.book.findings()] == ["disk-watermark"]
     assert caplog.text.count("until mended") == 1
+
+
+def test_a_batch_that_fails_costs_itself_only(desk, caplog):
+    desk.seen.observe = lambda samples, events: 1 / 0
+    desk.writer.thread.start()
+    desk.batches.put(([Sample(METRIC, (), 1000.0, 20.0)], []))
+    wait_for(lambda: "the agent goes on without it" in caplog.text)
+    desk.mono += 10
+    desk.wall += 10
+    assert wait_for(desk.findings)
+    desk.writer.stop()
+    desk.writer.thread.join(5)

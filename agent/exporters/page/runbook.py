@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from itertools import pairwise
 
 from markupsafe import Markup
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+from gpudiag.agent import pages
 
 
 def html(symptom: str) -> Markup | None:
     """The page of that symptom; None where there is none. HTML in the source is shown as text."""
-    if not _NAME.fullmatch(symptom):
-        return None
-    source = files("gpudiag.runbooks").joinpath(f"{symptom}.md")
-    return rendered(source.read_text("utf-8")) if source.is_file() else None
+    return rendered(pages.page(symptom)) if symptom in pages.names() else None
 
 
 def rendered(text: str) -> Markup:

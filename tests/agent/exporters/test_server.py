@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from gpudiag.agent.exporters import server as serving
 from gpudiag.agent.exporters.app import create_app
 from gpudiag.agent.exporters.server import make_server
 from gpudiag.agent.exporters.view import Snapshots
@@ -62,3 +64,31 @@ def test_a_writer_is_not_kept_waiting_by_the_storm(port: int, view: FakeView) ->
     assert all(scrape.result()[0] == 200 for scrape in scrapes)
     # A sampler due every second must not slip by more than a fraction of it.
     assert max(slept) < 0.5
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
+def test_a_client_that_never_ends_its_request_is_let_go(
+    port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(serving, "REQUEST_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as slow:
+        slow.sendall(sent)
+        assert slow.recv(1) == b""
+
+
+def test_connections_leave_the_probes_their_open_files(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "MOST_SOCKETS", 5)
+    held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(6)]
+    assert held[-1].recv(1) == b""
+    for one in held:
+        one.close()
+
+
+def test_one_connection_serves_several_requests(port: int) -> None:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    for _ in range(3):
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b'{"status":"alive"}'
+    connection.close()

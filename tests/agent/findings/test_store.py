@@ -1,4 +1,7 @@
+import shutil
+import sqlite3
 import stat
+from functools import partial
 
 import pytest
 
@@ -71,3 +74,38 @@ def test_what_a_full_disk_refused_is_saved_later(tmp_path):
     store.save([], 11)
     assert store.trouble == ""
     assert Store(tmp_path / "f.db").firing() == [finding()]
+
+
+def test_a_folder_in_its_place_is_moved_aside(tmp_path):
+    (tmp_path / "f.db").mkdir()
+    Store(tmp_path / "f.db").save([finding()], 10)
+    assert Store(tmp_path / "f.db").firing() == [finding()]
+
+
+def test_a_file_that_somebody_holds_is_not_taken_for_a_broken_one(tmp_path, monkeypatch):
+    Store(tmp_path / "f.db").close()
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0.0))
+    holder = sqlite3.connect(tmp_path / "f.db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    store = Store(tmp_path / "f.db")
+    store.save([finding()], 10)
+    assert "locked" in store.trouble
+    holder.close()
+    store.save([], 11)
+    assert Store(tmp_path / "f.db").firing() == [finding()]
+
+
+def test_a_folder_that_cannot_be_made_costs_no_start(tmp_path):
+    (tmp_path / "state").write_text("a file where a folder should be")
+    store = Store(tmp_path / "state" / "f.db")
+    store.save([finding()], 10)
+    assert "kept in memory" in store.trouble
+
+
+def test_a_deleted_file_is_made_again_with_all_that_fires(tmp_path):
+    store = Store(tmp_path / "state" / "f.db")
+    store.save([finding()], 10)
+    shutil.rmtree(tmp_path / "state")
+    store.save([], 11)
+    assert Store(tmp_path / "state" / "f.db").firing() == [finding()]

@@ -197,7 +197,8 @@ def test_a_migration_that_fails_leaves_the_version_as_it_was(
 def test_without_a_place_to_save_two_hours_are_held_in_memory(
     tmp_path: Path, told: list[str]
 ) -> None:
-    window = opened(tmp_path / "no" / "such" / "window.db", told)
+    (tmp_path / "no").write_text("a file where a folder should be")
+    window = opened(tmp_path / "no" / "window.db", told)
     run(window, START, START + 3 * 3600.0)
     assert len(window.series("m", 7200.0)[0].times) == 721
     assert window._archive is not None
@@ -280,3 +281,33 @@ def test_the_oldest_history_leaves_when_the_budget_is_spent(path: Path) -> None:
     db.close()
     assert starts[-1] == 99.0
     assert 25 <= len(starts) <= 40
+
+
+def test_a_folder_in_the_place_of_the_file_is_moved_aside(path: Path, told: list[str]) -> None:
+    path.mkdir()
+    run(opened(path, told), START, START + 2000.0)
+    assert len(list(path.parent.glob("window.db.corrupt-*"))) == 1
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    "spoil", ["DROP TABLE head", "DROP TABLE chunk", "INSERT OR REPLACE INTO clock VALUES (0, 'x')"]
+)
+def test_a_file_whose_tables_are_wrong_costs_no_start(
+    path: Path, told: list[str], spoil: str
+) -> None:
+    run(opened(path, told), START, START + 2000.0)
+    with sqlite3.connect(path) as db:
+        db.execute(spoil)
+    again = opened(path, told, START + 2010.0)
+    run(again, START + 2010.0, START + 2200.0)
+    assert again._archive is not None
+    assert again._archive.error is None
+
+
+def test_a_file_that_somebody_deletes_is_made_again(path: Path, told: list[str]) -> None:
+    window = opened(path, told)
+    run(window, START, START + 500.0)
+    path.unlink()
+    run(window, START + 500.0, START + 2000.0)
+    assert opened(path, told, START + 2010.0).series("m", 7200.0)
