@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from gpudiag.agent.analysis import kernel_causes, oom_text
 from gpudiag.agent.analysis.causes import Cause, Reading
-from gpudiag.agent.analysis.oom_meaning import meanings, size
+from gpudiag.agent.analysis.oom_meaning import meanings
 from gpudiag.agent.analysis.oom_text import OomText
+from gpudiag.agent.analysis.oom_words import size
 
 HOST = "host-memory-pressure"
 _RANKS = ("critical", "warning", "info")

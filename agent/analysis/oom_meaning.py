@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from gpudiag.agent.analysis.oom_elsewhere import elsewhere
 from gpudiag.agent.analysis.oom_fields import Figures
 from gpudiag.agent.analysis.oom_text import OomText
+from gpudiag.agent.analysis.oom_words import (
+    DRIVER_LIMIT,
+    GIB,
+    LIMIT,
+    MIB,
+    OTHERS,
+    OUTSIDE,
+    STARTUP,
+    UNDETERMINED,
+    Meaning,
+    size,
+)
 
-GIB = 2**30
-MIB = 2**20
-
-UNDETERMINED = "undetermined"
 FRAGMENTATION = "fragmentation"
 STRANDED = "private-pools-stranded"
-OTHERS = "memory-held-by-others"
-LIMIT = "own-memory-limit"
-OUTSIDE = "memory-outside-torch"
-DRIVER_LIMIT = "driver-refused"
-ABSURD = "absurd-request"
-STARTUP = "startup-oom"
 
 # Free memory inside the cache is normal below a tenth of what is reserved and a gibibyte.
 _NOTABLE_SHARE = 0.1
@@ -28,22 +30,6 @@ _CONTEXT = 4 * GIB
 # The allocator asks the driver for 20 MiB at a time: less free than a few of these is none.
 _SEGMENTS = 64 * MIB
 _FULL = 0.9
-_BARE = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """One possible cause: the symptom it belongs to ("" where none is documented), and why.
-
-    `todo` is the next step and `missing` what would settle it.
-    """
-
-    symptom: str
-    cause: str
-    confidence: float
-    why: str
-    todo: str = ""
-    missing: tuple[str, ...] = ()
 
 
 def meanings(message: OomText) -> list[Meaning]:
@@ -53,14 +39,9 @@ def meanings(message: OomText) -> list[Meaning]:
 
 
 def _possible(message: OomText) -> Iterator[Meaning]:
-    if message.kind in _WITHOUT_FIGURES:
-        yield _WITHOUT_FIGURES[message.kind]
-    elif message.kind == "refusal":
-        yield _refusal(message)
-    elif message.kind == "host":
-        yield _host(message.figures)
-    elif message.figures.absurd:
-        yield _ABSURD
+    said = elsewhere(message)
+    if said:
+        yield said
     else:
         yield from _of_torch(message.figures)
 
@@ -187,42 +168,6 @@ def _full(seen: Figures) -> Meaning | None:
     return Meaning(STARTUP, UNDETERMINED, 0.7, why, todo, wanted)
 
 
-def _refusal(message: OomText) -> Meaning:
-    seen, text = message.figures, message.compact
-    if "Freememoryondevice" in text:
-        why = "the server asks for a share of the device that is not free when it starts"
-        if seen.free is not None and seen.requested is not None:
-            why = (
-                f"only {size(seen.free)} of {size(seen.total)} are free when the server starts,"
-                f" and it wants {size(seen.requested)}"
-            )
-        todo = "Find who holds the rest (`nvidia-smi`), or lower gpu_memory_utilization."
-        return Meaning(STARTUP, OTHERS, _held_confidence(seen), why, todo)
-    if "maxseqlen" in text:
-        why = "one request of the configured length does not fit into the key-value pool"
-        if seen.free is not None and seen.requested is not None:
-            why += f": it needs {size(seen.requested)}, there are {size(seen.free)}"
-        return Meaning(STARTUP, "sequence-too-long", 0.85, why, "Lower max_model_len.")
-    why = "weights and workspace leave nothing for the key-value pool within the share allowed"
-    todo = "Use more GPUs or a smaller copy of the model; raise the server's memory share if low."
-    return Meaning("replica-does-not-fit", "replica-does-not-fit", 0.7, why, todo)
-
-
-def _held_confidence(seen: Figures) -> float:
-    """A share above what a bare device has free is asked too much; less is held by someone."""
-    if seen.free is None or not seen.total:
-        return 0.6
-    return 0.85 if seen.free < _BARE * seen.total else 0.5
-
-
-def _host(seen: Figures) -> Meaning:
-    asked = f" of {size(seen.requested)}" if seen.requested else ""
-    why = f"the host, not the GPU, refused a request{asked}"
-    todo = "Look at the cgroup's limit and at the loaders' memory: `gpudiag doctor`."
-    wanted = ("kernel lines of that minute: `journalctl -k`",)
-    return Meaning("host-memory-pressure", "host-memory-pressure", 0.8, why, todo, wanted)
-
-
 def _open(message: OomText) -> Meaning:
     """Something is missing in the text, or nothing in it stands out."""
     seen = message.figures
@@ -258,51 +203,3 @@ def _unnamed(seen: Figures) -> int | None:
         return None
     named = sum(held or 0 for _, held in seen.others)
     return seen.total - seen.free - seen.own - named
-
-
-def size(value: float | None) -> str:
-    """Bytes for people, in the units of the messages."""
-    if value is None:
-        return "an unknown amount"
-    if value >= GIB:
-        return f"{value / GIB:.2f} GiB"
-    return f"{value / MIB:.2f} MiB" if value >= MIB else f"{value:.0f} bytes"
-
-
-_ABSURD = Meaning(
-    "",
-    ABSURD,
-    0.9,
-    "more than an exabyte was asked for: the size is wrong, not the memory too small",
-    "Look at the shape that the line computes; a corrupted size from a collective does it too.",
-)
-
-_WITHOUT_FIGURES = {
-    "assert": Meaning(
-        STARTUP,
-        UNDETERMINED,
-        0.75,
-        "torch ran out of memory, and failed to ask the driver about it while writing the message"
-        " (MIG, Jetson and containers without NVML do that)",
-        "Treat it as out of memory; `gpudiag doctor` says why NVML does not answer.",
-        ("a snapshot at the time of the error", "`nvidia-smi` at that time"),
-    ),
-    "driver": Meaning(
-        STARTUP,
-        UNDETERMINED,
-        0.6,
-        "the driver itself had no memory left, for something that torch's allocator does not"
-        " serve: a context, a module, a communicator, another library",
-        "Leave it some room: a lower memory fraction, or torch.cuda.empty_cache() before.",
-        ("`nvidia-smi` at that time: who holds the device",),
-    ),
-    "library": Meaning(
-        STARTUP,
-        UNDETERMINED,
-        0.6,
-        "a library could not allocate its workspace: torch's cache or another process holds it all"
-        " (a wrong index in an earlier kernel can also end like this)",
-        "Make the batch smaller; if that changes nothing, run with CUDA_LAUNCH_BLOCKING=1.",
-        ("`nvidia-smi` at that time: who holds the device",),
-    ),
-}
