@@ -45,10 +45,11 @@ def _config(path: Path | None, listen: str | None) -> Config:
 
 
 def _watch(config: Config, path: Path | None, listen: str | None) -> None:
-    from gpudiag.agent import state
+    from gpudiag.agent import allocator, state
     from gpudiag.agent.clock import Clock
     from gpudiag.agent.daemon import Daemon
 
+    allocator.be_thrifty()
     folder = state.prepared(state.state_folder(os.environ, os.getuid()))
     reload = (lambda: _config(path, listen)) if path else None
     state.claimed(folder)

@@ -30,7 +30,7 @@ class Grid:
         """Rows before this time were here once and are no longer."""
         self.unsaved = math.inf
         """The oldest time that changed since the grid was last saved."""
-        self.cells: Floats = np.full((_FIRST_ROWS, 1), np.nan)
+        self.cells: Floats = np.empty((_FIRST_ROWS, 1))
         """The matrix with its spare rows and columns; `row` and `column` say where to write."""
         self._times: Floats = np.empty(_FIRST_ROWS)
         self._rows = 0
@@ -55,8 +55,9 @@ class Grid:
         column = self.index[key] = len(self.keys)
         self.keys.append(key)
         if column >= self.cells.shape[1]:
-            wide = np.full((len(self._times), column + max(3, column // 4)), np.nan)
-            wide[:, :column] = self.cells
+            wide = np.empty((len(self._times), column + 1 + column // 8))
+            wide[: self._rows, :column] = self.cells[: self._rows]
+            wide[: self._rows, column:] = np.nan
             self.cells = wide
         return column
 
@@ -128,11 +129,15 @@ class Grid:
         # An eighth stays spare, so that the moves above come to one per row or less.
         wanted = (kept + need) * 8 // 7 + 1
         if wanted > len(self._times):
-            more = max(wanted, len(self._times) * 4 // 3) - len(self._times)
-            self._times = np.concatenate([self._times, np.empty(more)])
-            spare = np.full((more, self.cells.shape[1]), np.nan)
-            self.cells = np.concatenate([self.cells, spare])
+            self._grow(max(wanted, len(self._times) * 4 // 3))
         return gone
+
+    def _grow(self, rows: int) -> None:
+        # Spare rows are not written before their time: what is not touched takes no memory.
+        times, cells = np.empty(rows), np.empty((rows, self.cells.shape[1]))
+        times[: self._rows] = self.times
+        cells[: self._rows] = self.cells[: self._rows]
+        self._times, self.cells = times, cells
 
     def compact(self, live: Container[Labels]) -> None:
         """Drop the columns without any value, but for those of the `live` label sets."""
