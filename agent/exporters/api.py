@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from gpudiag.agent.exporters.prometheus import Renderer
 from gpudiag.agent.exporters.view import Reading, Snapshot, Snapshots
-from gpudiag.agent.findings.finding import State
+from gpudiag.agent.findings.finding import Finding, State
 from gpudiag.probes.catalog import metrics, symptoms
 from gpudiag.probes.errors import UsageError
 
@@ -76,7 +76,10 @@ def why_not_ready(snapshot: Snapshot) -> str:
 
 
 def findings(snapshots: Snapshots, request: Request) -> dict[str, Any]:
-    """`?state=` and `?symptom=` narrow the list; `unknown` holds what cannot be told."""
+    """`?state=` and `?symptom=` narrow the list; `unknown` holds what cannot be told.
+
+    `?since=` and `?until=` (epoch seconds) look back instead: what fired in that time.
+    """
     snapshot = snapshots.get()
     state = _choice(request, "state", STATES)
     symptom = _choice(request, "symptom", tuple(symptoms()))
@@ -84,7 +87,7 @@ def findings(snapshots: Snapshots, request: Request) -> dict[str, Any]:
         "now": snapshot.now,
         "findings": [
             f.to_json()
-            for f in snapshot.findings
+            for f in _asked(snapshots, snapshot, request)
             if state in ("", f.state) and symptom in ("", f.symptom)
         ],
         "unknown": [
@@ -93,6 +96,21 @@ def findings(snapshots: Snapshots, request: Request) -> dict[str, Any]:
             if state in ("", "unknown") and symptom in ("", name)
         ],
     }
+
+
+def _asked(snapshots: Snapshots, snapshot: Snapshot, request: Request) -> Iterable[Finding]:
+    query = request.query_params
+    if "since" not in query and "until" not in query:
+        return snapshot.findings
+    until = _moment(query.get("until", ""), snapshot.now)
+    return snapshots.view.past(_moment(query.get("since", ""), until), until)
+
+
+def _moment(text: str, default: float) -> float:
+    try:
+        return float(text) if text else default
+    except ValueError as error:
+        raise UsageError("since and until are epoch seconds") from error
 
 
 def series(snapshots: Snapshots, request: Request) -> dict[str, Any]:

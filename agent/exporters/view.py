@@ -63,6 +63,9 @@ class View(Protocol):
     def findings(self) -> list[Finding]:
         """Pending, firing and recently resolved ones."""
 
+    def past(self, since: float, until: float) -> list[Finding]:
+        """Those that fired at any moment from `since` to `until`, newest first, 30 days back."""
+
     def unknown(self) -> list[Missing]: ...
 
     def probes(self) -> list[ProbeStatus]: ...

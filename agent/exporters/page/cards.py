@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 from markupsafe import Markup
 
-from gpudiag.agent.exporters.page import charts, expected, words
+from gpudiag.agent.exporters import words
+from gpudiag.agent.exporters.page import charts, expected
 from gpudiag.agent.exporters.view import Reading, Snapshot, View
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import UNDETERMINED, Evidence
@@ -104,25 +106,20 @@ class Dealer:
 
     def _fact(self, finding: Finding, evidence: Evidence) -> Fact:
         metric = metrics().get(evidence.name)
-        labels = ", ".join(v for k, v in evidence.labels.items() if k not in _OBVIOUS)
-        name = (
-            words.measure(metric)
-            if metric
-            else _SOURCES.get(evidence.name, words.plain(evidence.name))
-        )
-        drawn, charted = self._chart(finding, evidence)
+        said = words.fact(msgspec.to_builtins(evidence))
+        drawn, charted = self._chart(finding, evidence, said.expected)
         return Fact(
-            name=f"{name} ({labels})" if labels else name,
+            name=said.title,
             help=metric.help if metric else "",
-            value=words.quantity(evidence.value, evidence.unit),
-            expected=evidence.expected,
+            value=said.value,
+            expected=said.expected,
             chart=drawn,
             charted=charted,
             banded='class="band"' in drawn,
             said=isinstance(evidence.value, str),
         )
 
-    def _chart(self, finding: Finding, evidence: Evidence) -> tuple[Markup, str]:
+    def _chart(self, finding: Finding, evidence: Evidence, wanted: str) -> tuple[Markup, str]:
         reading = self._series(finding, evidence)
         if reading is None:
             return _NO_CHART, ""
@@ -141,7 +138,7 @@ class Dealer:
             return _NO_CHART, ""
         low, high = (words.quantity(float(v), metric.unit) for v in (values.min(), values.max()))
         span += f", {low} to {high}" if low != high else f", steady at {low}"
-        label = f"{words.measure(metric)}, {span}; expected {evidence.expected or 'not stated'}"
+        label = f"{words.measure(metric)}, {span}; expected {wanted or 'not stated'}"
         return charts.chart(times, values, limits=limits, since=finding.since, label=label), span
 
     def _series(self, finding: Finding, evidence: Evidence) -> Reading | None:
@@ -154,10 +151,6 @@ class Dealer:
             if reading[0] == evidence.name and wanted.items() <= dict(reading[1]).items()
         ]
         return hits[0] if len(hits) == 1 and evidence.name in metrics() else None
-
-
-_SOURCES = {"kmsg": "Kernel log"}
-_OBVIOUS = frozenset({"uuid", "gpu", "node"})
 
 
 def _worst_first(finding: Finding) -> tuple[int, float, float]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from gpudiag.agent.exporters.page import charts, words
+from gpudiag.agent.exporters import words
+from gpudiag.agent.exporters.page import charts
 from gpudiag.agent.exporters.view import Reading, Snapshot, View
 from gpudiag.probes import Labels
 

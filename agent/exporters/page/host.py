@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpudiag.agent.exporters.page import charts, words
+from gpudiag.agent.exporters import words
+from gpudiag.agent.exporters.page import charts
 from gpudiag.agent.exporters.page.gpus import Cell, Readings
 from gpudiag.agent.exporters.view import Snapshot
 

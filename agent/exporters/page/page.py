@@ -6,8 +6,10 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpudiag.agent.exporters.page import gpus, host, runbook, words
+from gpudiag.agent.exporters import words
+from gpudiag.agent.exporters.page import gpus, host, runbook
 from gpudiag.agent.exporters.page.cards import Dealer
+from gpudiag.agent.exporters.page.markup import coded
 from gpudiag.agent.exporters.view import Snapshot, Snapshots
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class Page:
             "host": host.cells(snapshot),
             "series": len(snapshot.samples),
             "plain": words.plain,
-            "coded": words.coded,
+            "coded": coded,
         }
 
     def _render(self, template: str, **content: object) -> str:

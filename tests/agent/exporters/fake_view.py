@@ -167,6 +167,9 @@ class FakeView:
         early = 1.98e9 if "clock" in metric else last[0]
         return times, np.where(times < self.time - 480, early, last[0])
 
+    def past(self, since: float, until: float) -> list[Finding]:
+        return [f for f in self.found if f.fired_within(since, until)]
+
     def findings(self) -> list[Finding]:
         return list(self.found)
 

@@ -1,14 +1,14 @@
-"""Numbers, times and identifiers as a person reads them."""
+"""Numbers, times, identifiers and evidence as a person reads them: on the page and a terminal."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
-from markupsafe import Markup, escape
-
-from gpudiag.probes.catalog import Metric
+from gpudiag.probes.catalog import Metric, metrics
 
 # A time before 1973 is an offset into a recording whose clock starts at 0.
 _FIRST_EPOCH = 1e8
@@ -21,6 +21,19 @@ _SPELLED = {"pcie": "PCIe", "nvlink": "NVLink", "ib": "InfiniBand"} | {
     word: word.upper() for word in ("gpu", "cpu", "xid", "ecc", "nvml", "kv", "rx", "tx", "oom")
 }
 _SYMBOLS = {"seconds": "s", "celsius": "°C", "watts": "W", "joules": "J", "hertz": "Hz"}
+
+_SOURCES = {"kmsg": "Kernel log"}
+# The finding's subject says these already.
+_OBVIOUS = frozenset({"uuid", "gpu", "node"})
+_LIMIT = re.compile(r"(\D*?)([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+
+
+class Said(NamedTuple):
+    """One piece of evidence in words; `expected` is empty where none was stated."""
+
+    title: str
+    value: str
+    expected: str
 
 
 def quantity(value: float | str, unit: str) -> str:
@@ -105,17 +118,6 @@ def measure(metric: Metric) -> str:
     return plain(name.removesuffix("_" + metric.unit) if metric.unit else name)
 
 
-def coded(text: str) -> Markup:
-    """Text as HTML in which `backticks` mark code."""
-    parts = escape(text).split("`")
-    if len(parts) % 2 == 0:
-        return escape(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if row % 2 else part
-        for row, part in enumerate(parts)
-    )
-
-
 def subject(pairs: Mapping[str, str], indices: Mapping[str, str]) -> str:
     """Who is meant: `GPU 3`, `job llama, rank 3`; `indices` gives a GPU's number by its UUID."""
     if not pairs:
@@ -127,3 +129,30 @@ def subject(pairs: Mapping[str, str], indices: Mapping[str, str]) -> str:
         else:
             words.append(value if key == "uuid" else f"{key} {value}")
     return ", ".join(words)
+
+
+def fact(evidence: Mapping[str, Any]) -> Said:
+    """Evidence, in the shape of a finding's JSON, as `GPU XID errors (XID 48)`, `1`, `0 in 24 h`.
+
+    Labels that the subject does not say tell two series of a metric apart.
+    """
+    name, unit, value = evidence["name"], evidence["unit"], evidence["value"]
+    metric = metrics().get(name)
+    title = measure(metric) if metric else _SOURCES.get(name, plain(name))
+    labels = ", ".join(
+        f"{plain(key)} {text}" if text.isdecimal() else text
+        for key, text in sorted(evidence["labels"].items())
+        if key not in _OBVIOUS
+    )
+    return Said(
+        title=f"{title} ({labels})" if labels else title,
+        # JSON has no NaN: it arrives as null.
+        value=quantity(math.nan if value is None else value, unit),
+        expected=_in_unit(evidence["expected"], unit),
+    )
+
+
+def _in_unit(expected: str, unit: str) -> str:
+    """`below 0.3` as `below 30 %`; anything but a bare number, or a limit of one, as it is."""
+    found = _LIMIT.fullmatch(expected)
+    return f"{found[1]}{quantity(float(found[2]), unit)}" if found else expected

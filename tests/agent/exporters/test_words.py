@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from gpudiag.agent.exporters.page import words
+from gpudiag.agent.exporters import words
 from gpudiag.probes.catalog import metrics
 
 
@@ -82,11 +85,52 @@ def test_subject_names_the_gpu_by_its_number_where_known() -> None:
     assert words.subject({}, {}) == "this node"
 
 
-def test_backticks_are_code_and_nothing_else_is_markup() -> None:
-    assert words.coded("run `ls <x>` & go") == "run <code>ls &lt;x&gt;</code> &amp; go"
-    assert words.coded("a lone ` stays") == "a lone ` stays"
-
-
 def test_a_share_has_one_unit_where_it_can() -> None:
     assert words.share(2.0**30, 2.0**33, "bytes").split() == ["1", "of", "8", "GiB"]
     assert words.share(2.0**20, 2.0**33, "bytes").split() == ["1", "MiB", "of", "8", "GiB"]
+
+
+def evidence(value: float | str | None, unit: str, expected: str, **labels: str) -> dict[str, Any]:
+    name = "gpudiag_gpu_xid_errors_total"
+    return {"name": name, "value": value, "unit": unit, "expected": expected, "labels": labels}
+
+
+def test_a_fact_tells_two_series_apart_but_does_not_repeat_the_subject() -> None:
+    said = words.fact(evidence(1.0, "", "0 in 24 h", uuid="GPU-6", gpu="6", xid="48"))
+    assert said == ("GPU XID errors (XID 48)", "1", "0 in 24 h")
+
+
+def test_a_fact_that_is_no_metric_names_its_source() -> None:
+    line = evidence("NVRM: Xid 79", "", "") | {"name": "kmsg"}
+    assert words.fact(line) == ("Kernel log", "NVRM: Xid 79", "")
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected", "text"),
+    [
+        ("ratio", "below 0.3", "below 30 %"),
+        ("celsius", "above 3", "above 3 °C"),
+        ("hertz", ">= 1.9e9", ">= 1.9 GHz"),
+        ("celsius", "> -5", "> -5 °C"),
+        ("", "0", "0"),
+        ("hertz", "1.98 GHz, as its peers", "1.98 GHz, as its peers"),
+        ("ratio", "20-30 %", "20-30 %"),
+        ("ratio", "no increase", "no increase"),
+        ("ratio", "", ""),
+    ],
+)
+def test_a_bare_expectation_has_the_unit_of_its_value(unit: str, expected: str, text: str) -> None:
+    assert words.fact(evidence(1.0, unit, expected)).expected == text
+
+
+def test_a_value_that_json_could_not_hold_is_not_a_number() -> None:
+    assert words.fact(evidence(None, "ratio", "")).value == "nan"
+
+
+def test_the_words_need_nothing_of_the_agent() -> None:
+    code = (
+        "import sys; import gpudiag.agent.exporters.words; "
+        "print({'markupsafe', 'jinja2', 'numpy', 'starlette'} & set(sys.modules))"
+    )
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen.stdout == "set()\n"
