@@ -37,7 +37,7 @@ class KmsgLine(NamedTuple):
     text: str
 
 
-_HEADER = re.compile(rb"\d+,(\d+),(\d+),[^;]*;")
+_HEADER = re.compile(rb"\d{1,10},(\d{1,20}),(\d{1,20}),[^;]*;")
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 

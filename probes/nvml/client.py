@@ -17,6 +17,10 @@ ASK_AGAIN = 300
 """Reads until a call that is not supported is tried again (a driver update, MIG switched off)."""
 
 
+GARBLED = (UnicodeDecodeError,)
+"""What the bindings raise, beside NVML's own errors, for a text that is none."""
+
+
 class GpuGone(GpudiagError):
     """The GPU does not answer any more; `code` is NVML's."""
 
@@ -36,12 +40,12 @@ class DriverGone(GpudiagError):
 class Question:
     """One optional call about one GPU; a refusal is remembered and seldom asked again."""
 
-    __slots__ = ("_again", "_args", "_error", "_name", "_nvml", "code")
+    __slots__ = ("_again", "_args", "_errors", "_name", "_nvml", "code")
 
     def __init__(self, nvml: Any, name: str, *args: Any) -> None:
         self.code = 0
         self._nvml, self._name, self._args = nvml, name, args
-        self._error: type[Exception] = nvml.NVMLError
+        self._errors: tuple[type[Exception], ...] = (nvml.NVMLError, *GARBLED)
         self._again = 0
 
     def ask(self, turn: int) -> Any | None:
@@ -50,7 +54,7 @@ class Question:
             return None
         try:
             answer = getattr(self._nvml, self._name)(*self._args)
-        except self._error as failure:
+        except self._errors as failure:
             self.refused(int(getattr(failure, "value", UNKNOWN)), turn)
             return None
         except AttributeError:
@@ -72,4 +76,4 @@ class Question:
 
 def text_of(text: str | bytes) -> str:
     """A driver's text as str; the bindings give bytes or str."""
-    return text.decode() if isinstance(text, bytes) else text
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text

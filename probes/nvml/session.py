@@ -7,7 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpudiag.probes.nvml.client import DRIVER_GONE, UNKNOWN, DriverGone, Question, text_of
+from gpudiag.probes.nvml.client import (
+    DRIVER_GONE,
+    GARBLED,
+    UNKNOWN,
+    DriverGone,
+    Question,
+    text_of,
+)
 from gpudiag.probes.nvml.device import SETS, Device, Identity
 from gpudiag.probes.nvml.events import Xids
 from gpudiag.probes.nvml.wire import Writer
@@ -107,8 +114,8 @@ class Session:
     def _call(self, name: str) -> Any:
         try:
             return getattr(self._nvml, name)()
-        except self._nvml.NVMLError as failure:
-            raise DriverGone(int(failure.value)) from failure
+        except (self._nvml.NVMLError, *GARBLED) as failure:
+            raise DriverGone(int(getattr(failure, "value", UNKNOWN))) from failure
 
 
 def next_look(session_reads: int) -> int:
@@ -119,7 +126,7 @@ def next_look(session_reads: int) -> int:
 def versions(nvml: Any, root: Path) -> dict[str, str]:
     """The library's driver version and the loaded module's, where known; also when init failed."""
     told = {}
-    with contextlib.suppress(nvml.NVMLError):
+    with contextlib.suppress(nvml.NVMLError, *GARBLED):
         # "12.570.124.06" is CUDA 12 and driver 570.124.06.
         told["nvml"] = text_of(nvml.nvmlSystemGetNVMLVersion()).partition(".")[2]
     with contextlib.suppress(OSError):
@@ -139,4 +146,6 @@ def _unless_gone(nvml: Any, name: str, *args: Any) -> Any | None:
     except nvml.NVMLError as failure:
         if failure.value in DRIVER_GONE:
             raise DriverGone(int(failure.value)) from failure
+        return None
+    except GARBLED:
         return None

@@ -144,6 +144,11 @@ def test_a_line_without_a_header_happened_now(log: Path) -> None:
     assert [(e.time, e.line) for e in events(probe(log).read())] == [(NOW, XID)]
 
 
+def test_a_header_beyond_all_numbers_is_text() -> None:
+    line = b"4," + b"9" * 5000 + b",1,-;text"
+    assert parse_record(line) == (None, None, line.decode())
+
+
 def test_parse_record_reads_number_and_time() -> None:
     assert parse_record(b"6,339,5140900,-,caller=T1;text") == (339, 5140900, "text")
     assert parse_record(b" SUBSYSTEM=acpi") is None

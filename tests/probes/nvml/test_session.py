@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from gpudiag.probes.nvml.session import next_look, sysfs_bus
+from gpudiag.probes.nvml.client import UNKNOWN, Question, text_of
+from gpudiag.probes.nvml.session import next_look, sysfs_bus, versions
 
 
 def test_missing_gpus_are_looked_for_ever_more_seldom() -> None:
@@ -23,3 +27,17 @@ def test_missing_gpus_are_looked_for_ever_more_seldom() -> None:
 )
 def test_bus_as_the_kernel_writes_it(nvml: str, sysfs: str) -> None:
     assert sysfs_bus(nvml) == sysfs
+
+
+def _garbled(*_: object) -> str:
+    return b"\x9a".decode()
+
+
+def test_a_driver_whose_texts_are_garbage_ends_no_child(tmp_path: Path) -> None:
+    nvml = SimpleNamespace(
+        NVMLError=RuntimeError, nvmlDeviceGetName=_garbled, nvmlSystemGetNVMLVersion=_garbled
+    )
+    name = Question(nvml, "nvmlDeviceGetName")
+    assert (name.ask(0), name.code) == (None, UNKNOWN)
+    assert versions(nvml, tmp_path) == {}
+    assert text_of(b"H100\x9a") == "H100\ufffd"
