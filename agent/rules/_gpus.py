@@ -30,10 +30,12 @@ def gpu(uuid: str) -> Subject:
 
 
 def title(labels: Mapping[str, str]) -> str:
-    """What people call it: `GPU 3 (GPU-ab12cd34...)`."""
-    uuid = labels.get("uuid", "")
+    """What people call it: `GPU 3 (GPU-ab12cd34...)`, or `GPU 3` where the UUID adds nothing."""
+    uuid, index = labels.get("uuid", ""), labels.get("gpu")
     short = uuid if len(uuid) <= _SHORT else f"{uuid[:_SHORT]}…"
-    return f"GPU {labels['gpu']} ({short})" if labels.get("gpu") else f"GPU {short}"
+    if not index:
+        return f"GPU {short}"
+    return f"GPU {index}" if short == f"GPU-{index}" else f"GPU {index} ({short})"
 
 
 def addressed(steps: Iterable[Suggestion], uuid: str) -> tuple[Suggestion, ...]:
