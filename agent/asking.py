@@ -15,6 +15,8 @@ _SECONDS = 10.0
 
 def ask(url: str, path: str) -> bytes:
     """What the agent at `url` answers at `path`; raises `GpudiagError` where none does."""
+    if "://" not in url:
+        url = f"http://{url}"
     if not url.startswith(("http://", "https://")):
         raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
     try:
@@ -29,12 +31,17 @@ def ask(url: str, path: str) -> bytes:
         ) from error
 
 
-def listed(url: str, what: str) -> list[dict[str, Any]]:
-    """The list that `/api/v1/WHAT` gives; raises `GpudiagError` where no agent answers."""
+def told(url: str, what: str, query: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What `/api/v1/WHAT` gives, whole and its list; `GpudiagError` where no agent answers."""
     try:
-        told = msgspec.json.decode(ask(url, f"/api/v1/{what}"), type=dict[str, Any])
-        return msgspec.convert(told[what], list[dict[str, Any]])
+        whole = msgspec.json.decode(ask(url, f"/api/v1/{what}{query}"), type=dict[str, Any])
+        return whole, msgspec.convert(whole[what], list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
         raise GpudiagError(
             f"what answers at {url} is no gpudiag agent: name its address with --agent"
         ) from error
+
+
+def listed(url: str, what: str) -> list[dict[str, Any]]:
+    """The list alone."""
+    return told(url, what)[1]

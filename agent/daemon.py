@@ -75,7 +75,7 @@ class Daemon:
             observers=[inventory, expected, endings, *_black_box(config, state)],
         )
         info = agent_info(config, clock.now())
-        view = LiveView(info, self._writer, clock.now, self._statuses)
+        view = LiveView(info, self._writer, clock.now, self._statuses, self._store.between)
         self._snapshots = Snapshots(view)
         self._otlp = _otlp(config, self._snapshots)
 

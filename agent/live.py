@@ -37,11 +37,13 @@ class LiveView:
         writer: Owner,
         now: Callable[[], float],
         statuses: Callable[[], Sequence[ProbeStatus]],
+        past: Callable[[float, float], list[Finding]] | None = None,
     ) -> None:
         self.info = info
         self.now = now
         self._writer = writer
         self._statuses = statuses
+        self._past = past
 
     def generation(self) -> int:
         """Grows with each batch and each evaluation."""
@@ -64,6 +66,14 @@ class LiveView:
         """Pending, firing and recently resolved ones."""
         with self._writer.lock:
             return self._writer.engine.book.findings()
+
+    def past(self, since: float, until: float) -> list[Finding]:
+        """Those that fired at any moment from `since` to `until`; of a replay, those it still has."""
+        with self._writer.lock:
+            if self._past:
+                return self._past(since, until)
+            known = self._writer.engine.book.findings()
+        return [f for f in known if f.fired_within(since, until)]
 
     def unknown(self) -> list[Missing]:
         """What cannot be told at the moment, by symptom."""

@@ -21,11 +21,17 @@ _LOOPBACK = ("127.", "::1", "localhost")
 
 
 def address(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `[::1]:9440` or `:9440`; raises `UsageError`."""
+    """Host and port of `HOST:PORT` or `[::1]:9440`; raises `UsageError`.
+
+    The host must be said: to listen on the network is a choice, never what a missing word means.
+    """
     host, _, port = listen.rpartition(":")
-    if not _PORT.fullmatch(port) or int(port) > 65535:
-        raise UsageError(f"{listen!r} is not an address to listen on: write HOST:PORT")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
+    if not host or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise UsageError(
+            f"{listen!r} is not an address to listen on: write HOST:PORT, as 127.0.0.1:9440, or"
+            " 0.0.0.0:9440 for every network"
+        )
+    return host.strip("[]"), int(port)
 
 
 async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]) -> None:
@@ -35,6 +41,8 @@ async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]
     """
     host, port = address(listen)
     names = LOOPBACK_NAMES if host.startswith(_LOOPBACK) else None
+    if names is None:
+        log.warning("listening on %s: whoever reaches it can read what this node does", listen)
     server = make_server(create_app(snapshots, hosts=names), host, port)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)

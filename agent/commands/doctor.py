@@ -89,6 +89,7 @@ def _show(found: Examination) -> None:
     console.print(Text(_headline(found, bool(firing)), style="bold"), soft_wrap=True)
     for finding in sorted(firing, key=output.worst_first):
         output.show(console, finding)
+        console.print()
 
 
 def _headline(found: Examination, firing: bool) -> str:

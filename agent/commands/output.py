@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.text import Text
+
+When = Callable[[Mapping[str, Any]], str]
 
 SEVERITIES = ("info", "warning", "critical")
 _STYLES = {"info": "blue", "warning": "yellow", "critical": "bold red"}
@@ -39,14 +41,34 @@ def exit_code(findings: Iterable[Mapping[str, Any]], fail_on: str) -> int:
     )
 
 
-def show(console: Console, finding: Mapping[str, Any]) -> None:
-    """One finding: what, who, why, and what to do, in a few lines."""
+def show_all(console: Console, findings: Sequence[Mapping[str, Any]], when: When) -> None:
+    """Findings worst first, each with what folds under it; `when` words their times."""
+    for finding in sorted(findings, key=worst_first):
+        if not finding["explained_by"]:
+            show(console, finding, when(finding))
+            for other in findings:
+                if other["explained_by"] == finding["id"]:
+                    _show_folded(console, finding, other)
+            console.print()
+
+
+def _show_folded(console: Console, cause: Mapping[str, Any], finding: Mapping[str, Any]) -> None:
+    _line(console, f"explains {finding['symptom']}: {finding['summary']}")
+    for action in finding["actions"]:
+        if action not in cause["actions"]:
+            _line(console, f"  next ({action['rung']}): {action['text']}")
+
+
+def show(console: Console, finding: Mapping[str, Any], when: str = "") -> None:
+    """One finding: what, who, since when, why, and what to do, in a few lines."""
     who = ", ".join(f"{key}={value}" for key, value in finding["subject"].items()) or "this node"
     severity = finding["severity"]
     head = Text(severity.upper(), style=_STYLES[severity])
     head.append(f"  {finding['symptom']}", style="bold").append(f"  {who}", style="dim")
     console.print(head)
     _line(console, finding["summary"])
+    if when:
+        _line(console, when)
     sure = f"{finding['confidence']:.0%} sure"
     _line(console, f"cause: {finding['cause']} ({sure})")
     for fact in finding["evidence"]:
@@ -58,7 +80,6 @@ def show(console: Console, finding: Mapping[str, Any]) -> None:
     for action in finding["actions"]:
         _line(console, f"next ({action['rung']}): {action['text']}")
     _line(console, f"runbook: gpudiag runbook '{finding['runbook']}'")
-    console.print()
 
 
 def _fact(fact: Mapping[str, Any]) -> str:

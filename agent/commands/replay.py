@@ -55,6 +55,7 @@ def _show(console: Console, run: Run) -> None:
     for finding in firing:
         console.print(Text(_when(finding, resolved.get((finding.id, finding.raised_at)))))
         output.show(console, finding.to_json())
+        console.print()
     for blind in run.blind:
         missing = "; ".join(blind.missing)
         console.print(Text(f"cannot tell {blind.symptom}: {missing}", style="dim"), soft_wrap=True)

@@ -50,6 +50,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """Page and section, `thermal-throttle#thermal-throttle`, as `gpudiag runbook` takes it."""
         return f"{self.symptom}#{self.cause}"
 
+    def fired_within(self, since: float, until: float) -> bool:
+        """Whether it was firing at any moment from `since` to `until`."""
+        raised, ended = self.raised_at, self.resolved_at
+        return raised is not None and raised <= until and (ended is None or ended >= since)
+
     def to_json(self) -> dict[str, Any]:
         """The shape that the command line, the API and webhooks share."""
         plain: dict[str, Any] = msgspec.to_builtins(self)

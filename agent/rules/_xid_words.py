@@ -78,8 +78,6 @@ def evidence_of(case: Case) -> tuple[Evidence, ...]:
     ]
     if case.root.line:
         found.insert(0, Evidence("kmsg", case.root.line))
-    if case.ruling.note:
-        found.append(Evidence("xid catalogue", case.ruling.note))
     for code, count in sorted(_counts(case).items()):
         found.append(Evidence(COUNTER, float(count), labels={"xid": str(code)}))
     return tuple(found)

@@ -174,7 +174,10 @@ def _actions(case: Case) -> tuple[Suggestion, ...]:
         return (SUSPECT_HARDWARE,)
     if case.ruling.fault == "app" and case.ruling.action in ("restart_app", "check_app"):
         return (APPLICATION,)
-    return addressed(ADVICE[case.ruling.action], dict(case.where).get("uuid", ""))
+    steps = addressed(ADVICE[case.ruling.action], dict(case.where).get("uuid", ""))
+    # The catalogue's remark is about the code alone: the driver's own verdict goes before it.
+    remark = case.ruling.note if steps and case.verdict is None else ""
+    return (*steps, Suggestion("observe", remark)) if remark else steps
 
 
 def _confidence(case: Case) -> float:

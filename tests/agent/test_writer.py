@@ -7,6 +7,7 @@ from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.store import Store
 from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, subject
+from gpudiag.agent.scheduler import Batch
 from gpudiag.agent.writer import Writer
 from gpudiag.probes import Event, Sample
 from tests.running import wait_for
@@ -41,7 +42,8 @@ class Desk:
 
     def __init__(self, folder):
         self.wall = self.mono = 1000.0
-        self.batches, self.seen = queue.Queue(), Seen()
+        self.batches: queue.Queue[Batch] = queue.Queue()
+        self.seen = Seen()
         self.store = Store(folder / "f.db")
         self.clock = Clock(lambda: self.wall, lambda: self.mono)
         engine = Engine(RULES, LIMITS, window_for(RULES), Book(RULES, self.store.firing()))

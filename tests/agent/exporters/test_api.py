@@ -116,3 +116,14 @@ def test_metrics_as_plain_text_without_compression(client: Client) -> None:
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "content-encoding" not in answer.headers
     assert "# EOF" not in answer.text
+
+
+def test_looking_back_gives_what_fired_in_that_time(client: Client, view: FakeView) -> None:
+    raised = min(f.raised_at or NOW for f in view.found)
+    assert read(client, f"/api/v1/findings?until={raised - 1}")["findings"] == []
+    body = read(client, f"/api/v1/findings?since={raised}&until={NOW}")
+    assert {f["id"] for f in body["findings"]} == {f.id for f in view.found}
+
+
+def test_a_moment_must_be_a_number(client: Client) -> None:
+    assert "epoch seconds" in read(client, "/api/v1/findings?since=yesterday", 400)["error"]
