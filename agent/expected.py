@@ -20,13 +20,16 @@ class ExpectedGpus:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.count = _read(path)
+        self._written = self.count
+        self._refused = False
 
     def observe(self, samples: Sequence[Sample], _events: Sequence[Event]) -> None:
-        """Write the number down whenever it has changed."""
+        """Write the number down whenever it has changed; what a disk refuses, at the next batch."""
         for sample in samples:
-            if sample.metric == "gpudiag_gpus_expected" and int(sample.value) != self.count:
+            if sample.metric == "gpudiag_gpus_expected":
                 self.count = int(sample.value)
-                self._write()
+                if self.count != self._written:
+                    self._write()
 
     def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None:
         """Findings do not change what is expected."""
@@ -37,7 +40,11 @@ class ExpectedGpus:
             fresh.write_text(f"{self.count}\n")
             os.replace(fresh, self._path)
         except OSError as error:
-            log.warning("cannot remember the number of GPUs in %s: %s", self._path, error)
+            if not self._refused:
+                log.warning("cannot remember the number of GPUs in %s: %s", self._path, error)
+            self._refused = True
+        else:
+            self._written, self._refused = self.count, False
 
 
 def _read(path: Path) -> int:

@@ -1,0 +1,26 @@
+from gpudiag.agent.expected import ExpectedGpus
+from gpudiag.probes import Sample
+
+
+def seen(count):
+    return [Sample("gpudiag_gpus_expected", (), 1.0, float(count))], []
+
+
+def test_the_number_survives_a_restart(tmp_path):
+    ExpectedGpus(tmp_path / "n").observe(*seen(8))
+    assert ExpectedGpus(tmp_path / "n").count == 8
+
+
+def test_what_the_disk_refused_is_said_once_and_written_later(tmp_path, caplog):
+    expected = ExpectedGpus(tmp_path / "state" / "n")
+    for _ in range(3):
+        expected.observe(*seen(8))
+    assert caplog.text.count("cannot remember") == 1
+    (tmp_path / "state").mkdir()
+    expected.observe(*seen(8))
+    assert ExpectedGpus(tmp_path / "state" / "n").count == 8
+
+
+def test_a_file_of_garbage_is_no_number(tmp_path):
+    (tmp_path / "n").write_bytes(b"\xff")
+    assert ExpectedGpus(tmp_path / "n").count == 0
