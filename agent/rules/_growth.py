@@ -26,7 +26,11 @@ LARGEST_STEP = 0.45
 SIGNIFICANT = 2.6
 NOISES = 4.0
 LEAST = 0.001
-# For a lookback that leaves out a past, growth must reach beyond all that this past has seen.
+# For a lookback that leaves out a past, growth must reach beyond all that this past has seen: where
+# it fell before, epochs of uneven length are likelier than a leak until it outgrows the falls.
+LONGER_TOOTH = 1.5
+# A warm-up has slowed down to less than half between two spans that are alike in length.
+SLOWING = 2.0
 LOOKBACKS = (1.0, 0.85, 0.7, 0.5, 0.35, 0.25, 0.125)
 
 
@@ -53,9 +57,20 @@ def growth(series: Series, *, late: float = LATE) -> Growth | None:
         if len(values) - first < FEW:
             break
         found = _growth(times[first:], values[first:], late)
-        if found and (first == 0 or found.level > values[:first].max()):
+        if found and (first == 0 or _news(times[:first], values[:first], found)):
             return found
     return None
+
+
+def _news(times: Floats, past: Floats, found: Growth) -> bool:
+    """Whether what grows is neither one more tooth of a saw nor the tail of a warm-up."""
+    fell = float((np.maximum.accumulate(past) - past).max())
+    if found.level <= past.max() or found.grown <= LONGER_TOOTH * fell:
+        return False
+    before = past[times >= times[-1] - found.seconds]
+    quarter = max(1, len(before) // 4)
+    rose = float(before[-quarter:].min() - before[:quarter].min())
+    return rose <= SLOWING * found.rate * 0.75 * min(found.seconds, float(times[-1] - times[0]))
 
 
 def enough(series: Series) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpudiag.agent.analysis.stats import Floats
-from gpudiag.agent.rules._growth import Growth, enough, growth
+from gpudiag.agent.rules._growth import LEAST, Growth, enough, growth
 from gpudiag.agent.rules.contract import Subject, subject
 from gpudiag.agent.window import Series, Window
 
@@ -115,14 +115,21 @@ def _memory(key: Key, uuid: str, series: dict[str, Series]) -> Memory:
     grows = {
         metric: found
         for metric, one in series.items()
-        if (found := growth(one, **({"late": LATE_STEPS} if metric == OUTSIDE else {})))
+        if metric != OUTSIDE and (found := growth(one))
     }
     if USED in grows and RESERVED in series and OUTSIDE not in series:
         series[OUTSIDE] = _difference(series[USED], series[RESERVED])
-        outside = growth(series[OUTSIDE], late=LATE_STEPS)
-        grows |= {OUTSIDE: outside} if outside else {}
+    outside = growth(series[OUTSIDE], late=LATE_STEPS) if OUTSIDE in series else None
+    if outside and outside.grown >= LEAST * _held(series):
+        grows[OUTSIDE] = outside
     labels = {name: value for name, value in zip(("job", "rank"), key, strict=True) if value}
     return Memory(_subject(uuid, *key), labels, uuid, series, grows)
+
+
+def _held(series: dict[str, Series]) -> float:
+    """What torch holds: beside it a few MiB outside torch are the noise of two readings."""
+    reserved = series.get(RESERVED)
+    return float(reserved.values[-1]) if reserved is not None and len(reserved.values) else 0.0
 
 
 @lru_cache(maxsize=1024)
@@ -160,7 +167,7 @@ def loaders(window: Window, told: Sequence[Key]) -> dict[Key, Worker]:
     found: dict[Key, Worker] = {}
     for metric in LOADER:
         for series in window.minutes(metric, DAY, "min", role="loader"):
-            grown, key = growth(series), _key(series.labels)
+            grown, key = _host_growth(series), _key(series.labels)
             owners = [other for other in told if other[1] == key[1]]
             key = owners[0] if not key[0] and len(owners) == 1 else key
             if grown and (key not in found or grown.rate > found[key].grown.rate):
@@ -168,6 +175,12 @@ def loaders(window: Window, told: Sequence[Key]) -> dict[Key, Worker]:
         if found:
             break
     return found
+
+
+def _host_growth(series: Series) -> Growth | None:
+    """Growth beyond the trifle that shared pages come and go by, as the host's memory has them."""
+    grown = growth(series)
+    return grown if grown and grown.grown >= TRIFLE * grown.level else None
 
 
 def growing_pids(window: Window, uuid: str) -> dict[str, Growth]:

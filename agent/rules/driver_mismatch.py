@@ -27,7 +27,8 @@ CODE = "gpudiag_nvml_return_code"
 SUCCESS = "gpudiag_probe_success"
 MISMATCH_CODE = 18
 LOOK_BACK = 1800.0
-_PHRASE = "river/library version mismatch"
+# As nvidia-smi words NVML's code 18, and as its Python binding does.
+_PHRASES = ("river/library version mismatch", "NVML/RM version mismatch")
 _VERSION = re.compile(r"\d{3}\.\d+(?:\.\d+)?")
 
 
@@ -71,7 +72,9 @@ def _said(window: Window, limits: Limits) -> Event | None:
     """The first line that reports the mismatch, unless the driver was loaded anew since."""
     recent = limits["recent"]
     kernel = kernel_facts(window, recent, ("api_mismatch",), ("API mismatch",))
-    told = [e for e, _ in kernel] + list(lines(window, recent, _PHRASE))
+    told = [e for e, _ in kernel] + [
+        event for phrase in _PHRASES for event in lines(window, recent, phrase)
+    ]
     loads = kernel_facts(window, recent, ("driver_load",), ("NVRM: loading",)) if told else []
     loaded = loads[-1][0].time if loads else -1.0
     return min((e for e in told if e.time > loaded), key=lambda e: e.time, default=None)

@@ -21,7 +21,7 @@ from gpudiag.agent.rules.contract import (
     Verdict,
     subject,
 )
-from gpudiag.agent.window import Window
+from gpudiag.agent.window import Series, Window
 from gpudiag.probes.catalog import RecoveryAction, recovery_actions
 from gpudiag.probes.catalog.xid import recovery_of
 
@@ -34,45 +34,54 @@ _PHRASE = "GPU requires reset"
 
 
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
-    """Judge every GPU by NVML's verdict, by XID 154 where that is silent, and by NVML's answer."""
+    """Judge every GPU by NVML's verdict, by XID 154 where that heard nothing, by its answer."""
     judged: set[Subject] = set()
+    told = dict(_told(window, limits))
     for point in window.latest(ACTION):
         who = gpu(point.labels["uuid"]) if "uuid" in point.labels else ()
+        series = window.series(ACTION, LOOK_BACK, **point.labels)[0]
+        if point.value == 0.0 and who in told and _unheard(series, told[who]):
+            continue
         judged.add(who)
         if point.value == 0.0:
             yield Healthy(who)
             continue
-        series = window.series(ACTION, LOOK_BACK, **point.labels)[0]
         since = held_since(series, series.values > 0.0)
         if since is not None and window.now - since >= limits["lasting"]:
             evidence = Evidence(ACTION, point.value, "", "0 (none)", point.labels)
             asked = recovery_actions().get(int(point.value))
             yield _diagnosis(who, title(point.labels), asked, since, evidence)
-    yield from _told(window, limits, judged)
+    for who, verdict in told.items():
+        if who not in judged:
+            judged.add(who)
+            yield verdict
     yield from _answered(window, limits, judged)
 
 
-def _told(window: Window, limits: Limits, judged: set[Subject]) -> Iterator[Verdict]:
-    """XID 154 as the kernel wrote it, for GPUs whose recovery action NVML does not report."""
+def _unheard(series: Series, told: Verdict) -> bool:
+    """Whether NVML's zero only goes on from before the kernel's line, and so denies nothing."""
+    since = told.since if isinstance(told, Diagnosis) else None
+    return since is not None and series.times[0] < since and not series.values.any()
+
+
+def _told(window: Window, limits: Limits) -> Iterator[tuple[Subject, Verdict]]:
+    """The newest XID 154 of each GPU, as the kernel wrote it."""
     kernel = window.events(limits["recent"], source="kmsg")
     if not any(_VERDICT_MARK in event.line for event in kernel):
         return
     log = _xids.read(window, limits["recent"])
     for who, sightings in log.seen.items():
         verdicts = [s for s in sightings if s.code == _xids.RECOVERY_CHANGED and s.line]
-        if who in judged or not verdicts:
-            continue
-        newest = verdicts[-1]
-        asked = recovery_of(newest.detail)
+        asked = recovery_of(verdicts[-1].detail) if verdicts else None
         if asked is None:
             continue
-        judged.add(who)
+        newest = verdicts[-1]
         if asked.value == 0 or _xids.recovered(window, log, who) >= newest.time:
-            yield Healthy(who)
+            yield who, Healthy(who)
         else:
             evidence = Evidence("kmsg", newest.line, "", "None")
             name = title(dict(who)) if "uuid" in dict(who) else "A GPU"
-            yield _diagnosis(who, name, asked, newest.time, evidence)
+            yield who, _diagnosis(who, name, asked, newest.time, evidence)
 
 
 def _answered(window: Window, limits: Limits, judged: set[Subject]) -> Iterator[Verdict]:

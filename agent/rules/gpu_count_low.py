@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, known, title
 from gpudiag.agent.rules._lines import Where, at
@@ -13,14 +14,13 @@ from gpudiag.agent.rules.contract import (
     Limits,
     Rule,
     Suggestion,
-    Unknown,
     Verdict,
 )
 from gpudiag.agent.window import Window
 
 COUNT = "gpudiag_gpus"
 EXPECTED = "gpudiag_gpus_expected"
-DAY = 7200.0
+RAW = 7200.0
 
 
 def check(window: Window, _: Limits) -> Iterator[Verdict]:
@@ -30,16 +30,22 @@ def check(window: Window, _: Limits) -> Iterator[Verdict]:
         where: Where = {"node": node} if node else {}
         expected = window.value(EXPECTED, **where)
         if expected is None:
-            most = max(
-                (s.values.max() for s in window.series(COUNT, DAY, **where) if len(s.values)),
-                default=point.value,
-            )
-            if point.value < most:
-                yield Unknown(at(where), (EXPECTED,))
+            yield from _before(window, where, point.value)
         elif point.value < expected:
             yield _diagnosis(window, where, point.value, expected)
         else:
             yield Healthy(at(where))
+
+
+def _before(window: Window, where: Where, count: float) -> Iterator[Verdict]:
+    """Without an expectation, what the driver listed lately is one, though a weaker one."""
+    listed = [s.values for s in window.series(COUNT, RAW, **where) if len(s.values)]
+    most = max((float(values.max()) for values in listed), default=count)
+    if count < most:
+        found = _diagnosis(window, where, count, most)
+        yield replace(found, confidence=0.6, severity="warning", missing=(EXPECTED,))
+    elif any(values.min() < count for values in listed):
+        yield Healthy(at(where))
 
 
 def _diagnosis(window: Window, where: Where, count: float, expected: float) -> Diagnosis:
@@ -57,13 +63,19 @@ def _diagnosis(window: Window, where: Where, count: float, expected: float) -> D
         summary=f"The driver lists {count:.0f} GPUs where {expected:.0f} are expected.{names}",
         evidence=(
             Evidence(COUNT, count, expected=f"{expected:.0f}", labels=where),
-            Evidence(EXPECTED, expected, labels=where),
+            *_expectation(window, where),
         ),
         actions=(
             Suggestion("notify", "Compare `nvidia-smi -L` with `lspci -d 10de:`; read `dmesg`."),
             Suggestion("drain", "Drain the node, then reboot it; if it lasts, inspect the GPU."),
         ),
     )
+
+
+def _expectation(window: Window, where: Where) -> Iterator[Evidence]:
+    expected = window.value(EXPECTED, **where)
+    if expected is not None:
+        yield Evidence(EXPECTED, expected, labels=where)
 
 
 RULE = Rule(check=check, reads=frozenset({COUNT, *MEASURED, INFO}), hold=30.0, clear=30.0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, gpu, known, title
-from gpudiag.agent.rules._lines import kernel_facts
+from gpudiag.agent.rules import _xids
+from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, by_bus, gpu, known, title
+from gpudiag.agent.rules._lines import lines
 from gpudiag.agent.rules.contract import (
     Diagnosis,
     Evidence,
@@ -13,15 +16,31 @@ from gpudiag.agent.rules.contract import (
     Limits,
     Rival,
     Rule,
+    Subject,
     Suggestion,
     Threshold,
     Verdict,
 )
 from gpudiag.agent.window import Window
+from gpudiag.probes.kernel_lines import normalise_pci
 
 LOST = "gpudiag_gpu_lost"
 COUNT = "gpudiag_gpus"
 EXPECTED = "gpudiag_gpus_expected"
+SUCCESS = "gpudiag_probe_success"
+_FALLEN = "fallen off the bus"
+_NVML_LOST = "GPU is lost"
+_ADDRESS = re.compile(r"GPU ?\d*:? ?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?)")
+
+
+class _Word(NamedTuple):
+    """Who says that a GPU is lost: when, where it stands, in words, and how sure that makes it."""
+
+    time: float
+    source: str
+    line: str
+    how: str
+    sure: float
 
 
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
@@ -31,14 +50,50 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     there = answering(window)
     if _one_is_missing(window):
         there -= _behind(window, limits)
+    written = _written(window, limits)
     for uuid in there | gpus.keys() | said.keys():
         labels = gpus.get(uuid, {"uuid": uuid})
+        word = written.pop(gpu(uuid), None)
         if said.get(uuid):
-            yield _diagnosis(window, limits, uuid, labels, told=True)
+            word = _Word(window.now, LOST, "", "the driver says that it is lost", 0.95)
+        if word:
+            yield _diagnosis(window, gpu(uuid), labels, word)
         elif uuid in there or uuid.startswith("MIG-"):
             yield Healthy(gpu(uuid))
-        elif there or window.latest(COUNT):
-            yield _silent(window, limits, uuid, labels)
+        elif there or _counts(window):
+            yield _silent(window, uuid, labels)
+    for where, word in written.items():
+        yield _diagnosis(window, where, dict(where), word)
+
+
+def _counts(window: Window) -> bool:
+    """Whether the driver still counts its GPUs: a wedged one answers for none of them."""
+    return bool(window.latest(COUNT)) and window.value(SUCCESS, probe="nvml") != 0.0
+
+
+def _written(window: Window, limits: Limits) -> dict[Subject, _Word]:
+    """GPUs that the kernel or NVML's answer in a log called lost, and that answered no more."""
+    found: dict[Subject, _Word] = {}
+    recent = limits["kernel"]
+    for event in lines(window, recent, _NVML_LOST):
+        address = _ADDRESS.search(event.line)
+        uuid = by_bus(window).get(("", normalise_pci(address[1]))) if address else None
+        if uuid:
+            how = "NVML says that it is lost"
+            found[gpu(uuid)] = _Word(event.time, event.source, event.line, how, 0.9)
+    if any(_FALLEN in event.line for event in window.events(recent, source="kmsg")):
+        log = _xids.read(window, recent)
+        for where, told in log.seen.items():
+            last = next((s for s in reversed(told) if s.code == _xids.FALLEN_OFF and s.line), None)
+            if last and _xids.recovered(window, log, where) < last.time:
+                how = f"the kernel says that it has {_FALLEN}"
+                found[where] = _Word(last.time, "kmsg", last.line, how, 0.95)
+    newest = _newest(window) if found else {}
+    return {
+        where: word
+        for where, word in found.items()
+        if newest.get(dict(where).get("uuid", ""), 0.0) < word.time + limits["behind"]
+    }
 
 
 def _one_is_missing(window: Window) -> bool:
@@ -48,62 +103,68 @@ def _one_is_missing(window: Window) -> bool:
 
 def _behind(window: Window, limits: Limits) -> set[str]:
     """GPUs whose newest reading is older than the others': silent, though not yet stale."""
+    newest = _newest(window)
+    last = max(newest.values(), default=0.0)
+    return {uuid for uuid, time in newest.items() if last - time >= limits["behind"]}
+
+
+def _newest(window: Window) -> dict[str, float]:
     newest: dict[str, float] = {}
     for metric in MEASURED:
         for point in window.latest(metric):
             uuid = point.labels.get("uuid", "")
             newest[uuid] = max(newest.get(uuid, point.time), point.time)
-    last = max(newest.values(), default=0.0)
-    return {uuid for uuid, time in newest.items() if last - time >= limits["behind"]}
+    return newest
 
 
-def _silent(window: Window, limits: Limits, uuid: str, labels: dict[str, str]) -> Verdict:
+def _silent(window: Window, uuid: str, labels: dict[str, str]) -> Verdict:
     """A GPU without readings, while the driver tells of others or at least counts."""
     count, expected = window.value(COUNT), window.value(EXPECTED)
     whole = sum(1 for one in known(window) if not one.startswith("MIG-"))
     if count is not None and expected is not None and expected <= count < whole:
         # The node has all that it should: this one was taken away on purpose.
         return Healthy(gpu(uuid))
-    return _diagnosis(window, limits, uuid, labels, told=False)
+    sure = 0.85 if _one_is_missing(window) else 0.7
+    word = _Word(window.now, "", "", "it stopped answering", sure)
+    return _diagnosis(window, gpu(uuid), labels, word)
 
 
-def _diagnosis(
-    window: Window, limits: Limits, uuid: str, labels: dict[str, str], *, told: bool
-) -> Diagnosis:
+def _diagnosis(window: Window, who: Subject, labels: dict[str, str], word: _Word) -> Diagnosis:
+    uuid = dict(who).get("uuid", "")
     index = next((found["gpu"] for found in window.seen(INFO, uuid=uuid) if "gpu" in found), None)
-    name = title({"gpu": index, **labels} if index else labels)
+    name = title({"gpu": index, **labels} if index else labels) if uuid else _place(who)
     others = len(answering(window) - {uuid})
-    how = "the driver says that it is lost" if told else "it stopped answering"
     rest = "1 other GPU answers" if others == 1 else f"{others} other GPUs answer"
-    summary = f"{name} is lost: {how}, while {rest}."
+    while_ = f", while {rest}" if others else ""
+    still = "answers for others" if others else "counts its GPUs"
+    told = word.source or window.latest(LOST)
     return Diagnosis(
-        subject=gpu(uuid),
+        subject=who,
         cause="gpu-lost",
-        confidence=0.95 if told else 0.85 if _one_is_missing(window) else 0.7,
-        summary=summary,
-        evidence=tuple(_evidence(window, limits, uuid, told=told)),
-        rivals=(
-            Rival("nvml-wedged", "the driver still answers for others")
-            if others
-            else Rival("nvml-wedged", "the driver still counts its GPUs"),
-        ),
-        missing=() if told or window.latest(LOST) else (f"{LOST}: what the driver says of it",),
+        confidence=word.sure,
+        summary=f"{name} is lost: {word.how}{while_}.",
+        evidence=tuple(_evidence(window, uuid, word)),
+        rivals=() if word.line else (Rival("nvml-wedged", f"the driver still {still}"),),
+        missing=() if told else (f"{LOST}: what the driver says of it",),
         actions=_ACTIONS,
     )
 
 
-def _evidence(window: Window, limits: Limits, uuid: str, *, told: bool) -> Iterator[Evidence]:
-    if told:
+def _place(who: Subject) -> str:
+    return f"The GPU at {dict(who).get('device', 'an unknown address')}"
+
+
+def _evidence(window: Window, uuid: str, word: _Word) -> Iterator[Evidence]:
+    if word.source == LOST:
         yield Evidence(LOST, 1.0, expected="0", labels={"uuid": uuid})
+    elif word.line:
+        yield Evidence(word.source, word.line)
     else:
         yield Evidence(MEASURED[0], "absent", expected="a reading", labels={"uuid": uuid})
     for metric in (COUNT, EXPECTED):
         value = window.value(metric)
         if value is not None:
             yield Evidence(metric, value)
-    needles = ("fallen off the bus",)
-    for event, _ in kernel_facts(window, limits["kernel"], ("xid", "fallen_off_bus"), needles):
-        yield Evidence("kmsg", event.line)
 
 
 _ACTIONS = (
@@ -113,12 +174,12 @@ _ACTIONS = (
 
 RULE = Rule(
     check=check,
-    reads=frozenset({*MEASURED, INFO}),
-    events=frozenset({"kmsg"}),
+    reads=frozenset({*MEASURED, INFO}) | _xids.READS,
+    events=frozenset({"kmsg", "log"}),
     hold=30.0,
     clear=30.0,
     thresholds={
         "behind": Threshold(15.0, "seconds", "silence counts at once where the driver misses one"),
-        "kernel": Threshold(600.0, "seconds", "kernel lines this old still belong to the loss"),
+        "kernel": Threshold(600.0, "seconds", "a line this old still speaks of the loss"),
     },
 )

@@ -82,7 +82,9 @@ def _lasting(window: Window, limits: Limits, metric: str, uuid: str, most: float
         recent = tail(series, limits["lasting"])
         if recent is not None and (recent.values < most).all():
             since = held_since(series, series.values < most)
-            return _Short(metric, float(recent.values[-1]), most, since or recent.times[0])
+            first = float(recent.times[0])
+            value = float(recent.values[-1])
+            return _Short(metric, value, most, first if since is None else since)
     return None
 
 

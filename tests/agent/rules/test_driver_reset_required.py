@@ -30,7 +30,12 @@ def test_xid_154_tells_where_nvml_does_not() -> None:
 
 
 def test_nvmls_present_word_outweighs_an_old_line() -> None:
-    assert diagnoses(judge(SYMPTOM, {**INFO, ACTION: "0x20"}, [(50.0, XID)])) == {}
+    for action in ("0x3 1x5 0x12", "_x8 0x12"):
+        assert diagnoses(judge(SYMPTOM, {**INFO, ACTION: action}, [(50.0, XID)])) == {}
+
+
+def test_a_zero_from_before_the_line_denies_nothing() -> None:
+    assert "GPU-a" in diagnoses(judge(SYMPTOM, {**INFO, ACTION: "0x20"}, [(50.0, XID)]))
 
 
 def test_code_16_without_a_gpu_asks_which() -> None:

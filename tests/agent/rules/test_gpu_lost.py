@@ -53,3 +53,24 @@ def test_silence_counts_at_once_where_the_driver_misses_one() -> None:
     counts = {"gpudiag_gpus": "2x10 1x2", "gpudiag_gpus_expected": "2x13"}
     series = {busy(0): "1x13", busy(1): "1x10", **counts}
     assert diagnoses(judge("gpu-lost", series, every=60.0)).keys() == {"GPU-1"}
+
+
+FALLEN = "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus."
+INFO = {'gpudiag_gpu_info{uuid="GPU-1",gpu="1",pci_bus_id="00000000:3B:00.0"}': "1x40"}
+
+
+def test_the_kernels_word_counts_where_no_reading_came_since() -> None:
+    series = {busy(0): "1x40", busy(1): "1x40", **INFO}
+    assert diagnoses(judge("gpu-lost", series, [(399.0, FALLEN)])).keys() == {"GPU-1"}
+    assert diagnoses(judge("gpu-lost", series, [(300.0, FALLEN)])) == {}
+
+
+def test_without_series_the_bus_address_is_named() -> None:
+    found = diagnoses(judge("gpu-lost", {"gpudiag_host_load1": "1x40"}, [(300.0, FALLEN)]))
+    assert found["0000:3b:00.0"].summary.startswith("The GPU at 0000:3b:00.0 is lost: the kernel")
+
+
+def test_a_wedged_driver_loses_no_gpu() -> None:
+    series = {busy(0): "1x20 stale", busy(1): "1x20 stale", "gpudiag_gpus": "2x40"}
+    probe = {'gpudiag_probe_success{probe="nvml"}': "1x20 0x20"}
+    assert judge("gpu-lost", {**series, **probe}) == []

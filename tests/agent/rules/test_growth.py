@@ -24,8 +24,10 @@ def minutes(values: Floats) -> Series:
         1536.0 * (T > 60),
         100.0 * ((T + 15) % 20),
         np.where(T % 4 < 2, 0.0, 900.0),
+        100.0 * (T - np.array([0, 60, 100, 130])[np.digitize(T, [60, 100, 130])]),
+        4000 * (1 - np.exp(-T / 60)) + 10 * NOISE,
     ],
-    ids=["flat", "noise", "warm-up", "one step", "sawtooth", "variable lengths"],
+    ids=["flat", "noise", "warm-up", "one step", "sawtooth", "lengths", "teeth", "long warm-up"],
 )
 def test_these_fool_a_plain_trend_test_and_are_no_growth(extra: Floats) -> None:
     assert growth(minutes(BASE + extra * MIB)) is None

@@ -68,6 +68,17 @@ def test_loader_workers() -> None:
     assert told({**flat, pss: "900000000+9000000x100"}).cause == "data-loading-leak"
 
 
+def test_a_trifle_of_a_loader_worker_is_healthy() -> None:
+    pss = f'gpudiag_process_pss_bytes{{{WHO},role="loader",pid="7"}}'
+    series = {torch("allocated_bytes"): FLAT, pss: "900000000+150000x100"}
+    assert diagnoses(judge("memory-slow-growth", series, every=60.0)) == {}
+
+
+def test_a_few_mib_outside_torch_are_noise() -> None:
+    series = {torch("reserved_bytes"): FLAT, torch("non_torch_bytes"): "1900000000+200000x100"}
+    assert diagnoses(judge("memory-slow-growth", series, every=60.0)) == {}
+
+
 def test_a_worker_without_a_job_belongs_to_the_process_of_its_rank() -> None:
     flat = {torch("allocated_bytes"): FLAT, torch("reserved_bytes"): FLAT}
     pss = 'gpudiag_process_pss_bytes{rank="0",role="loader",pid="7"}'

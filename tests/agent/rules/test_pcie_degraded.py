@@ -57,3 +57,9 @@ def test_replays_beyond_dcgms_limit() -> None:
     assert "240 times a minute" in diagnoses(many)["GPU-0"].summary
     few = judge("pcie-degraded", {**link(0, "5x20"), replays: "4+1x20"})
     assert few == [Healthy(GPU)]
+
+
+def test_a_link_that_was_slow_from_the_start_says_since_when() -> None:
+    found = diagnoses(judge("pcie-degraded", {**link(0, "1x20"), **busy(0)}))["GPU-0"]
+    assert type(found.since) is float
+    assert found.since == 0.0
