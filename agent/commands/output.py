@@ -9,6 +9,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from gpudiag.agent.exporters import words
+
 When = Callable[[Mapping[str, Any]], str]
 
 SEVERITIES = ("info", "warning", "critical")
@@ -83,10 +85,9 @@ def show(console: Console, finding: Mapping[str, Any], when: str = "") -> None:
 
 
 def _fact(fact: Mapping[str, Any]) -> str:
-    value = fact["value"]
-    figure = f"{value:g}" if isinstance(value, float | int) else str(value)
-    said = f"{fact['name']} = {figure} {fact['unit']}".rstrip()
-    return f"{said} (expected {fact['expected']})" if fact["expected"] else said
+    said = words.fact(fact)
+    expected = f" (expected {said.expected})" if said.expected else ""
+    return f"{said.title}: {said.value}{expected}"
 
 
 def _line(console: Console, text: str, style: str = "") -> None:
