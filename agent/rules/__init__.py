@@ -27,6 +27,7 @@ _FILES = (
     "profiling_source_broken",
     "row_remap_failed",
     "row_remap_pending",
+    "straggler",
     "thermal_throttle",
 )
 
