@@ -3,7 +3,7 @@ import pytest
 from gpudiag.agent.analysis.causes import Cause
 from gpudiag.agent.analysis.log_causes import explain
 
-XID79 = "[  100.100001] NVRM: Xid (PCI:0000:b3:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off"
+XID79 = "[  100.100001] NVRM: Xid (PCI:0000:b3:00): 79, pid='<unknown>', name=<unknown>, fallen off"
 XID45 = "[{}.000001] NVRM: Xid (PCI:0000:{}:00): 45, pid=1234, name=python, Ch 00000001"
 XID154 = (
     "[  101.000001] NVRM: Xid (PCI:0000:b3:00): 154, GPU recovery action changed from 0x0 (None)"
