@@ -9,6 +9,7 @@ from importlib import import_module
 
 import click
 
+from gpudiag.agent.pages import meant
 from gpudiag.probes.errors import GpudiagError
 
 _COMMANDS = {
@@ -40,6 +41,14 @@ class _Commands(click.Group):
                 f"`gpudiag {cmd_name}` needs {error.name}: pip install 'gpudiag[agent]'"
             ) from error
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the name that was probably meant."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}.{meant(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # click would import every command for its first line, and numpy and yaml with them.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from importlib.resources import files
 
 from gpudiag.probes.errors import UsageError
@@ -17,8 +19,15 @@ def names() -> list[str]:
 def page(symptom: str) -> str:
     """The page of a symptom, Markdown; raises `UsageError` where there is none."""
     if symptom not in names():
-        raise UsageError(f"no runbook {symptom!r}; `gpudiag runbook` lists those there are")
+        guess = meant(symptom, names())
+        raise UsageError(f"no runbook {symptom!r}; `gpudiag runbook` lists those there are.{guess}")
     return _FOLDER.joinpath(f"{symptom}.md").read_text("utf-8")
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?` for a word that is nearly a known one, else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def section(symptom: str, cause: str) -> str:

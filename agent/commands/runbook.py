@@ -10,6 +10,10 @@ from gpudiag.agent import pages
 from gpudiag.probes import catalog
 
 
+def _is_xid(word: str) -> bool:
+    return word.startswith("xid-") and word[4:].isdigit()
+
+
 @click.command()
 @click.argument("symptom", required=False)
 @click.option("--plain", is_flag=True, help="Markdown as it is written, for pipes.")
@@ -22,7 +26,9 @@ def command(symptom: str | None, plain: bool) -> None:
         for name in pages.names():
             click.echo(f"{name:28}{catalog.symptoms()[name].title}")
         return
-    name, _, cause = symptom.partition("#")
+    # `xid-79` is what one has in hand when the kernel has spoken.
+    asked = f"gpu-xid#{symptom}" if _is_xid(symptom) else symptom
+    name, _, cause = asked.partition("#")
     text = pages.section(name, cause) if cause else pages.page(name)
     if plain:
         click.echo(text)
