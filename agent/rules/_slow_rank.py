@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpudiag.agent.rules._gpus import title
-from gpudiag.agent.rules._teams import DATA, GC, Team, excess
+from gpudiag.agent.rules._teams import DATA, GC, Team, excess, typical
 from gpudiag.agent.rules._throttle import ACTIVE, CLOCK, SECONDS, Share, shares
 from gpudiag.agent.rules.contract import Evidence, Rival
 from gpudiag.agent.window import Window
@@ -91,10 +91,10 @@ def _starved(case: _Case) -> _Answer:
         return "", [], f"not measured: {DATA}"
     waits = case.team.times[DATA]
     at = case.team.ranks.index(case.rank)
-    more = float(np.nanmedian(excess(waits[~np.isnan(waits).any(axis=1)])[:, at]))
+    more = float(typical(excess(waits))[at])
     if more < HALF * case.excess:
         return "", [], f"it waits {max(more, 0.0) * 1e3:.0f} ms longer for data than its peers"
-    own = float(np.nanmedian(waits[:, at]))
+    own = float(typical(waits)[at])
     labels = {"job": case.team.job, "rank": case.rank}
     evidence = [Evidence(DATA, round(own, 4), "seconds", "as its peers", labels)]
     depth = case.window.value(DEPTH, job=case.team.job, rank=case.rank)

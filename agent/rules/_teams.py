@@ -32,6 +32,9 @@ BACK = 600.0
 BIN_SECONDS = 5.0
 BIN_SPACINGS = 1.5
 WARM_STEPS = 10.0
+
+# How many more bins are looked at than are wanted: those of checkpoints are left out.
+MARGIN = 3
 WARM_SECONDS = 60.0
 
 # Enough readings for a spread of their own; with two ranks each is the other's mirror image.
@@ -63,7 +66,7 @@ class Team:
     @property
     def step(self) -> float:
         """The usual time of a step, seconds."""
-        return float(np.nanmedian(self.times[STEP]))
+        return float(np.median(self.times[STEP]))
 
 
 class Named(NamedTuple):
@@ -88,6 +91,12 @@ def excess(values: Floats) -> Floats:
     return found
 
 
+def typical(values: Floats) -> Floats:
+    """The median of each rank over the bins that all ranks told of; NaN where there is none."""
+    told = values[~np.isnan(values).any(axis=1)]
+    return np.median(told, axis=0) if len(told) else np.full(values.shape[1], np.nan)
+
+
 def standing_out(
     team: Team, values: Floats, floor: float, share: float, sigmas: float
 ) -> Named | None:
@@ -99,16 +108,16 @@ def standing_out(
     over = excess(values[~np.isnan(values).any(axis=1)])
     if not len(over):
         return None
-    typical = np.median(over, axis=0)
-    worst = int(np.argmax(typical))
+    usual = np.median(over, axis=0)
+    worst = int(np.argmax(usual))
     held = float(np.mean((over.argmax(axis=1) == worst) & (over[:, worst] >= floor / 2.0)))
-    if typical[worst] < floor or held < share:
+    if usual[worst] < floor or held < share:
         return None
     if len(team.ranks) >= ENOUGH:
         others = np.abs(np.delete(over, worst, axis=1))
-        if typical[worst] < sigmas * MAD_TO_SIGMA * float(np.median(others)):
+        if usual[worst] < sigmas * MAD_TO_SIGMA * float(np.median(others)):
             return None
-    return Named(team.ranks[worst], float(typical[worst]), held)
+    return Named(team.ranks[worst], float(usual[worst]), held)
 
 
 def teams(window: Window, bins: int) -> Iterator[Team]:
@@ -162,7 +171,7 @@ def _team(
     steps = [by_metric[STEP][rank] for rank in ranks]
     width = max(BIN_SECONDS, BIN_SPACINGS * max(_spacing(s) for s in steps))
     end = max(float(s.times[-1]) for s in steps)
-    count = int(BACK // width)
+    count = min(int(BACK // width), MARGIN * bins)
     ends = end - width * np.arange(count - 1, -1, -1.0)
     times = {}
     for metric, by_rank in by_metric.items():
@@ -192,10 +201,10 @@ def _counting(
 
 def _binned(series: Series, end: float, width: float, count: int) -> Floats:
     """Means of the bins, NaN where there is no reading."""
-    index = count - 1 - np.floor((end - series.times) / width).astype(int)
-    inside = (index >= 0) & (index < count)
-    number = np.bincount(index[inside], minlength=count)
-    total = np.bincount(index[inside], series.values[inside], minlength=count)
+    first, last = np.searchsorted(series.times, (end - count * width, end), side="right")
+    index = count - 1 - ((end - series.times[first:last]) / width).astype(int)
+    number = np.bincount(index, minlength=count)
+    total = np.bincount(index, series.values[first:last], minlength=count)
     means = np.full(count, np.nan)
     means[number > 0] = total[number > 0] / number[number > 0]
     return means

@@ -143,11 +143,11 @@ def _evidence(team: Team, rank: str) -> Iterator[Evidence]:
     labels = {"job": team.job, "rank": rank}
     for metric in (LAG, LAST, COMM, COMPUTE, DATA, STEP):
         if team.known(metric):
-            typical = np.nanmedian(team.times[metric], axis=0)
-            peers = float(np.median(np.delete(typical, at)))
+            usual = _teams.typical(team.times[metric])
+            peers = float(np.median(np.delete(usual, at)))
             unit = "ratio" if metric == LAST else "seconds"
             expected = f"{peers:.3g}, as its peers"
-            yield Evidence(metric, round(float(typical[at]), 5), unit, expected, labels)
+            yield Evidence(metric, round(float(usual[at]), 5), unit, expected, labels)
 
 
 def _since(team: Team, signals: _Signals, named: Named) -> float:

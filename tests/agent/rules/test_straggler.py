@@ -80,6 +80,7 @@ def test_a_loader_is_blamed_by_its_wait_alone_but_not_surely():
 
 def test_one_rank_of_many_cannot_be_compared():
     (verdict,) = judge("straggler", {**series(step=["0.1x40"]), **info(0, 8)}, every=5.0)
+    assert isinstance(verdict, Unknown)
     assert "1 of 8" in verdict.missing[0]
 
 

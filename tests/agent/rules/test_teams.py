@@ -17,7 +17,9 @@ def test_excess_is_what_the_peers_of_one_row_say(count):
 
 def team(values):
     ranks = tuple(str(n) for n in range(np.shape(values)[1]))
-    return Team("llama", ranks, 1, 5.0, 0.0, np.arange(len(values)), {STEP: np.array(values)})
+    return Team(
+        "llama", ranks, 1, 5.0, 0.0, np.arange(float(len(values))), {STEP: np.array(values)}
+    )
 
 
 def named(values):
