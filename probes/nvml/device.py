@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,16 +52,16 @@ class Device:
         self._gpm = Gpm(nvml, handle)
         self._sensors, self._health = Sensors(nvml, handle), Health(nvml, handle)
 
-    def read(
-        self, turn: int, first_set: int, writer: Writer, clocks: tuple[Callable[[], float], ...]
-    ) -> None:
-        """Send all sets that are due. A GPU that is gone sends that alone; raises `DriverGone`."""
-        wall, monotonic = clocks
-        time = wall()
+    def read(self, turn: int, first_set: int, writer: Writer, at: tuple[float, float]) -> None:
+        """Send all sets that are due. A GPU that is gone sends that alone; raises `DriverGone`.
+
+        `at` is the time of the readings on the wall clock and now on the monotonic one.
+        """
+        time, now = at
         sets = [Readings() for _ in range(SETS)]
         try:
             if self.code == 0:
-                self._fill(turn, monotonic(), sets)
+                self._fill(turn, now, sets)
         except GpuGone as gone:
             self.code = gone.code
         if self.code:

@@ -20,6 +20,7 @@ from gpudiag.probes.nvml.events import Xids
 from gpudiag.probes.nvml.wire import Writer
 
 _COUNT_EVERY = 10
+_ONE_TIME = 0.1
 _FIRST_LOOK, _RAREST_LOOK = 30, 300
 
 
@@ -61,9 +62,13 @@ class Session:
         self._call("nvmlShutdown")
 
     def _read(self, turn: int, writer: Writer) -> None:
+        # The GPUs share one time where they are read at one time: the window has a row for each.
+        stamp = time.time()
         for position, device in enumerate(self.devices):
             writer.doing(device.identity.uuid)
-            device.read(turn, position * SETS, writer, (time.time, time.monotonic))
+            if not 0.0 <= time.time() - stamp < _ONE_TIME:
+                stamp = time.time()
+            device.read(turn, position * SETS, writer, (stamp, time.monotonic()))
         codes = [device.code for device in self.devices]
         if codes and all(code == UNKNOWN for code in codes):
             raise DriverGone(UNKNOWN)

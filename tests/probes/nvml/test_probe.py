@@ -91,6 +91,13 @@ def test_values_follow_the_driver(running: Watch, sim: SimDriver) -> None:
     assert running.get("gpu_throttle_active", gpu="3", reason="hw_thermal") == 0
 
 
+def test_gpus_read_at_one_time_share_it(healthy: Watch) -> None:
+    name = "gpudiag_gpu_utilization_ratio"
+    times = [time for (metric, _), time in healthy.times.items() if metric == name]
+    assert len(times) == 8
+    assert len(set(times)) <= 2, "eight GPUs, of which some may have been read once more"
+
+
 def test_reading_the_probe_does_not_read_the_driver(start: Start, sim: SimDriver) -> None:
     watch = start(cadence=30)
     watch.until(watch.has("gpus", 8))

@@ -17,12 +17,14 @@ class Watch:
         self.probe = probe
         self.events: list[Event] = []
         self.newest: dict[tuple[str, Labels], float] = {}
+        self.times: dict[tuple[str, Labels], float] = {}
 
     def read(self) -> None:
         records = list(self.probe.read())
         samples = [record for record in records if isinstance(record, Sample)]
         self.events += [record for record in records if isinstance(record, Event)]
         self.newest.update(((s.metric, s.labels), s.value) for s in samples)
+        self.times.update(((s.metric, s.labels), s.time) for s in samples)
 
     def until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
         end = time.monotonic() + seconds
