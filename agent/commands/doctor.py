@@ -80,7 +80,7 @@ def command(
 
 
 def _show(found: Examination) -> None:
-    console = Console(highlight=False)
+    console = output.Screen(highlight=False)
     for area, lines in itertools.groupby(found.lines, lambda line: line.area):
         console.print(Text(area.upper(), style="bold"))
         _show_area(console, list(lines))

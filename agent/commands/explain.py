@@ -97,7 +97,7 @@ def _json(reading: Reading, skipped: int) -> dict[str, Any]:
 
 
 def _show(reading: Reading, skipped: int) -> None:
-    console = Console(highlight=False)
+    console = output.Screen(highlight=False)
     if skipped:
         console.print(f"The first {skipped / 2**20:.0f} MiB were left out.", style="dim")
     if not reading.causes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import category
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from gpudiag.agent.exporters import words
@@ -23,6 +25,24 @@ fail_on = click.option(
     show_default=True,
     help="Exit 1 when a finding of this severity or worse is firing.",
 )
+
+
+class Screen(Console):
+    """A console that what it shows cannot steer: a process may be named after an escape code."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As `Console` does, with other people's control characters made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+
+
+def harmless(text: str) -> str:
+    """`text` with all that steers a terminal or turns the reading direction replaced."""
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if category(c)[0] == "C" and c != "\n" else c for c in text)
 
 
 def worst_first(finding: Mapping[str, Any]) -> tuple[int, float]:

@@ -38,7 +38,7 @@ def command(ctx: click.Context, file: Path, as_json: bool, check: bool, fail_on:
         for line in [*findings, *(blind.to_json() for blind in run.blind)]:
             click.echo(json.dumps(line))
     else:
-        _show(Console(highlight=False), run)
+        _show(output.Screen(highlight=False), run)
     if check:
         differences = replay_check.check(timeline.expectations, run)
         for difference in differences:

@@ -40,7 +40,14 @@ def command(
             click.echo(json.dumps(finding))
     else:
         about, probes = told(url, "probes")
-        _show(Console(highlight=False), about["agent"], whole, findings, probes, bool(since or at))
+        _show(
+            output.Screen(highlight=False),
+            about["agent"],
+            whole,
+            findings,
+            probes,
+            bool(since or at),
+        )
     ctx.exit(output.exit_code(findings, fail_on))
 
 

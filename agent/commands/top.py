@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -30,7 +30,7 @@ def command(url: str, once: bool) -> None:
 
     Example: gpudiag top --once
     """
-    console = Console(highlight=False)
+    console = output.Screen(highlight=False)
     if once:
         width = None if console.is_terminal else UNBOUNDED
         console.print(_screen(url), width=width)

@@ -74,6 +74,8 @@ def make_server(app: ASGIApp, host: str, port: int) -> uvicorn.Server:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=MOST_CONNECTIONS,
+        # As many may be accepted at one go, before any of them can be turned away.
+        backlog=256,
         timeout_graceful_shutdown=2,
     )
     return _Server(config)
