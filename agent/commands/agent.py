@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -71,7 +72,7 @@ def _play(config: Config, path: Path, speed: float) -> None:
 
     timeline = replay.load(path)
     player = Player(timeline, replay.fresh_engine(), speed)
-    info = agent_info(config, timeline.start, replay=True)
+    info = replace(agent_info(config, timeline.start, replay=True), replay_until=timeline.end)
     view = LiveView(info, player, player.now, list)
     click.echo(f"Replaying {path} at {speed:g} times its speed: http://{config.http.listen}/")
     player.thread.start()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -22,6 +23,25 @@ RECENT_SECONDS = 30.0
 LONGEST_SECONDS = 48 * 3600.0
 
 STATES = (*get_args(State), "unknown")
+
+_ANY_LABEL = "LABEL"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One path below `/api/v1/`: what it answers and the query parameters that it takes."""
+
+    path: str
+    about: str
+    parameters: Mapping[str, str]
+    answer: Callable[[Snapshots, Request], Any]
+
+    def refuse_unknown(self, request: Request) -> None:
+        """Raise `UsageError` for a parameter that would be passed over in silence."""
+        unknown = request.query_params.keys() - self.parameters.keys()
+        if unknown and _ANY_LABEL not in self.parameters:
+            takes = ", ".join(self.parameters) or "no parameters"
+            raise UsageError(f"{self.path} does not take {min(unknown)[:100]!r}; it takes {takes}")
 
 
 def routes(snapshots: Snapshots) -> list[Route]:
@@ -43,23 +63,25 @@ def routes(snapshots: Snapshots) -> list[Route]:
         reason = why_not_ready(snapshots.get())
         return _json({"ready": not reason, "reason": reason}, 503 if reason else 200)
 
-    def answer(of: Callable[[Snapshots, Request], Any]) -> Callable[[Request], Any]:
-        async def endpoint(request: Request) -> Response:
-            try:
-                return _json(of(snapshots, request))
-            except UsageError as error:
-                return _json({"error": str(error)}, 400)
+    async def index(_: Request) -> Response:
+        return _json({"endpoints": [_described(endpoint) for endpoint in ENDPOINTS]})
 
-        return endpoint
+    def answering(endpoint: Endpoint) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            try:
+                endpoint.refuse_unknown(request)
+                return _json(endpoint.answer(snapshots, request))
+            except UsageError as error:
+                return _json({"error": str(error), "parameters": endpoint.parameters}, 400)
+
+        return answer
 
     return [
         Route("/metrics", scrape),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
-        Route("/api/v1/findings", answer(findings)),
-        Route("/api/v1/series", answer(series)),
-        Route("/api/v1/actions", answer(actions)),
-        Route("/api/v1/probes", answer(probes)),
+        Route("/api/v1/", index),
+        *(Route(endpoint.path, answering(endpoint)) for endpoint in ENDPOINTS),
     ]
 
 
@@ -121,7 +143,7 @@ def series(snapshots: Snapshots, request: Request) -> dict[str, Any]:
     seconds = _seconds(query.pop("seconds", ""))
     query.pop("metric", None)
     if (seconds or query) and not metric:
-        raise UsageError("seconds and labels need a metric: ?metric=NAME&seconds=900")
+        raise UsageError("seconds and labels need a metric: ?metric=NAME&seconds=900&uuid=GPU-...")
     chosen = [
         reading
         for reading in snapshot.samples
@@ -166,6 +188,41 @@ def _seconds(text: str) -> float:
     if not 0.0 <= seconds <= LONGEST_SECONDS:
         raise UsageError(f"seconds={text[:100]!r} must be a number from 0 to {LONGEST_SECONDS:.0f}")
     return seconds
+
+
+def _described(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "path": endpoint.path,
+        "about": endpoint.about,
+        "parameters": endpoint.parameters,
+    }
+
+
+ENDPOINTS = (
+    Endpoint(
+        "/api/v1/findings",
+        "What is or was wrong, with evidence and what to do next; what cannot be told.",
+        {
+            "state": "one of " + ", ".join(STATES),
+            "symptom": "a symptom of the catalogue, such as gpu-xid; /runbooks/ lists them",
+            "since": "epoch seconds: look back at what fired from then on",
+            "until": "epoch seconds: look back at what fired up to then; default now",
+        },
+        findings,
+    ),
+    Endpoint(
+        "/api/v1/series",
+        "Every fresh series with its value, or one metric's series with their points.",
+        {
+            "metric": "a metric of the catalogue, such as gpudiag_gpu_power_watts",
+            "seconds": f"with metric: points of so long a time back, at most {LONGEST_SECONDS:.0f}",
+            _ANY_LABEL: "with metric: only series with this label value, such as uuid=GPU-...",
+        },
+        series,
+    ),
+    Endpoint("/api/v1/actions", "What the agent did or would have done.", {}, actions),
+    Endpoint("/api/v1/probes", "Who is speaking, and how each source does.", {}, probes),
+)
 
 
 def _json(body: Any, status: int = 200) -> Response:

@@ -37,8 +37,13 @@ def create_app(snapshots: Snapshots, hosts: frozenset[str] | None = LOOPBACK_NAM
         symptom = request.path_params["symptom"]
         html = await asyncio.to_thread(page.runbook, symptom)
         if html is None:
-            return PlainTextResponse(f"There is no runbook {symptom[:100]!r}.\n", 404)
+            return PlainTextResponse(
+                f"There is no runbook {symptom[:100]!r}: /runbooks/ lists all.\n", 404
+            )
         return HTMLResponse(html)
+
+    async def runbooks(_: Request) -> Response:
+        return HTMLResponse(await asyncio.to_thread(page.runbooks))
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
@@ -52,6 +57,7 @@ def create_app(snapshots: Snapshots, hosts: frozenset[str] | None = LOOPBACK_NAM
             *api.routes(snapshots),
             Route("/", whole),
             Route("/fragment", fragment),
+            Route("/runbooks/", runbooks),
             Route("/runbooks/{symptom}", runbook),
             Route("/static/{name}", asset),
         ],

@@ -27,7 +27,10 @@ SNAPSHOT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """Who is speaking. `mode` is what actions do (dry-run, ...), `started` epoch seconds."""
+    """Who is speaking. `mode` is what actions do (dry-run, ...), `started` epoch seconds.
+
+    Of a replay `started` and `replay_until` are the recording's first and last moment.
+    """
 
     node: str
     job: str
@@ -36,6 +39,7 @@ class AgentInfo:
     started: float
     replay: bool = False
     revision: str = ""
+    replay_until: float | None = None
 
 
 class View(Protocol):

@@ -38,8 +38,17 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do next; `whose` is the folded symptom that asks for it, empty for its own."""
+
+    rung: str
+    text: str
+    whose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """One finding as the page shows it, with those folded under it."""
+    """One finding as the page shows it, with those folded under it and all there is to do."""
 
     finding: Finding
     where: str
@@ -50,6 +59,7 @@ class Card:
     silent: str
     ended: str
     facts: tuple[Fact, ...]
+    steps: tuple[Step, ...]
     folded: tuple[Card, ...]
 
 
@@ -90,6 +100,8 @@ class Dealer:
     def _card(self, finding: Finding, firing: list[Finding]) -> Card:
         now = self._snapshot.now
         silent, ended = finding.stale_since, finding.resolved_at
+        # Explanations do not run in a circle (the catalogue refuses them), so this ends.
+        folded = tuple(self._card(f, firing) for f in firing if f.explained_by == finding.id)
         return Card(
             finding=finding,
             where=words.subject(dict(finding.subject), self._indices),
@@ -100,8 +112,8 @@ class Dealer:
             silent="" if silent is None else words.duration(now - silent),
             ended="" if ended is None else words.duration(now - ended),
             facts=tuple(self._fact(finding, evidence) for evidence in finding.evidence),
-            # Explanations do not run in a circle (the catalogue refuses them), so this ends.
-            folded=tuple(self._card(f, firing) for f in firing if f.explained_by == finding.id),
+            steps=_steps(finding, folded),
+            folded=folded,
         )
 
     def _fact(self, finding: Finding, evidence: Evidence) -> Fact:
@@ -155,6 +167,16 @@ class Dealer:
 
 def _worst_first(finding: Finding) -> tuple[int, float, float]:
     return _RANK[finding.severity], -finding.confidence, finding.since
+
+
+def _steps(finding: Finding, folded: tuple[Card, ...]) -> tuple[Step, ...]:
+    """Its own actions, then what only the folded ones ask for: all there is to do in one list."""
+    steps = {action.text: Step(action.rung, action.text) for action in finding.actions}
+    for card in folded:
+        symptom = words.plain(card.finding.symptom)
+        for step in card.steps:
+            steps.setdefault(step.text, Step(step.rung, step.text, step.whose or symptom))
+    return tuple(steps.values())
 
 
 def _cause(finding: Finding) -> str:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from gpudiag.agent.exporters import words
 from gpudiag.agent.exporters.page import charts
 from gpudiag.agent.exporters.view import Reading, Snapshot, View
+from gpudiag.agent.findings.finding import Finding
 from gpudiag.probes import Labels
 
 SPARK_SECONDS = 900.0
@@ -18,6 +19,7 @@ _QUIET_REASONS = frozenset({"idle", "app_clocks"})
 # A busy GPU runs at its power limit: worth showing, nothing wrong.
 _NORMAL_REASONS = frozenset({"power_cap", "sync_boost"})
 _HOT_MARGIN = 3.0
+_RANK = {"critical": 0, "warning": 1}
 NO_PICTURE = Markup("")
 
 
@@ -33,12 +35,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: its number, model and UUID, and a cell per column."""
+    """One GPU: its number, model and UUID, a cell per column, and its worst finding, if any."""
 
     index: str
     name: str
     uuid: str
     cells: tuple[Cell, ...]
+    trouble: Finding | None
 
 
 class Readings:
@@ -91,18 +94,36 @@ def numbers(snapshot: Snapshot) -> dict[str, str]:
 
 
 def rows(snapshot: Snapshot, view: View, known: Mapping[str, str]) -> list[Gpu]:
-    """A row per GPU that reports now or is `known` (UUID to number) to have reported before."""
+    """A row per GPU that reports now or is `known` (UUID to number) to have reported before.
+
+    Those in trouble come first: on a telephone the eighth is far away.
+    """
     reporting = by_uuid(snapshot)
     silent = {uuid: Readings([]) for uuid in known if uuid not in reporting}
-    return [
+    troubled = _troubled(snapshot)
+    found = [
         Gpu(
             index=known.get(uuid, "?"),
             name=dict(readings.labels("gpudiag_gpu_info")).get("name", "").removeprefix("NVIDIA "),
             uuid=uuid,
             cells=tuple(_cells(readings, view)),
+            trouble=troubled.get(uuid),
         )
         for uuid, readings in (reporting | silent).items()
     ]
+    return sorted(found, key=_troubled_first)
+
+
+def _troubled(snapshot: Snapshot) -> dict[str, Finding]:
+    """The worst firing finding by UUID; one that explains others goes before them."""
+    firing = [f for f in snapshot.findings if f.state == "firing" and f.severity in _RANK]
+    firing.sort(key=lambda f: (_RANK[f.severity], bool(f.explained_by), f.since), reverse=True)
+    return {uuid: f for f in firing if (uuid := dict(f.subject).get("uuid"))}
+
+
+def _troubled_first(gpu: Gpu) -> tuple[int, bool]:
+    rank = _RANK[gpu.trouble.severity] if gpu.trouble else len(_RANK)
+    return rank, not any(cell.bad for cell in gpu.cells)
 
 
 def _cells(gpu: Readings, view: View) -> Iterator[Cell]:

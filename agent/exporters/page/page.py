@@ -62,6 +62,12 @@ class Page:
             return None
         return self._render("runbook.html", body=body, symptom=symptom, node=self._node())
 
+    def runbooks(self) -> str:
+        """The list of all runbooks."""
+        return self._render(
+            "runbooks.html", symptoms=runbook.listed(), node=self._node(), severities=_SEVERITIES
+        )
+
     def _node(self) -> str:
         return self._snapshots.get().info.node
 
@@ -73,6 +79,7 @@ class Page:
             "info": snapshot.info,
             "mode": _MODES.get(snapshot.info.mode, snapshot.info.mode),
             "severities": _SEVERITIES,
+            "progress": _progress(snapshot),
             "local": words.clock(snapshot.now),
             "utc": words.utc(snapshot.now),
             "found": Dealer(snapshot, view, self._known_gpus).findings(),
@@ -89,3 +96,14 @@ class Page:
 
     def _render(self, template: str, **content: object) -> str:
         return self._templates.get_template(template).render(content)
+
+
+def _progress(snapshot: Snapshot) -> str:
+    """How far a replay has come; empty where the end is not known."""
+    info = snapshot.info
+    if info.replay_until is None:
+        return ""
+    done, whole = snapshot.now - info.started, info.replay_until - info.started
+    if done >= whole:
+        return f"It has ended after {words.duration(whole)}: its last moment stands still here."
+    return f"{words.share(int(done), int(whole), 'seconds')} of the recording so far."

@@ -8,6 +8,12 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from gpudiag.agent import pages
+from gpudiag.probes.catalog import Symptom, symptoms
+
+
+def listed() -> list[Symptom]:
+    """The symptoms that have a page, by name."""
+    return [symptoms()[name] for name in pages.names()]
 
 
 def html(symptom: str) -> Markup | None:

@@ -52,6 +52,9 @@ def test_what_cannot_be_told_names_what_is_missing(client: Client) -> None:
         ("findings?symptom=bad-mood", "bad-mood"),
         ("series?metric=up", "those of the catalogue"),
         ("series?seconds=60", "need a metric"),
+        ("series?name=gpudiag_host_load1", "?metric=NAME&seconds=900&uuid="),
+        ("findings?severity=critical", "it takes state, symptom, since, until"),
+        ("probes?name=nvml", "it takes no parameters"),
         ("series?metric=gpudiag_host_load1&seconds=-1", "from 0 to"),
         ("series?metric=gpudiag_host_load1&seconds=nan", "from 0 to"),
     ],
@@ -128,3 +131,19 @@ def test_looking_back_gives_what_fired_in_that_time(client: Client, view: FakeVi
 
 def test_a_moment_must_be_a_number(client: Client) -> None:
     assert "epoch seconds" in read(client, "/api/v1/findings?since=yesterday", 400)["error"]
+
+
+def test_a_refusal_lists_the_parameters(client: Client) -> None:
+    refusal = read(client, "/api/v1/series?seconds=60", 400)
+    assert refusal["parameters"].keys() == {"metric", "seconds", "LABEL"}
+
+
+def test_the_index_lists_endpoints_that_answer(client: Client) -> None:
+    endpoints = read(client, "/api/v1/")["endpoints"]
+    assert {e["path"].rpartition("/")[2] for e in endpoints} == {
+        "findings",
+        "series",
+        "actions",
+        "probes",
+    }
+    assert all(read(client, endpoint["path"]) for endpoint in endpoints)

@@ -8,7 +8,7 @@ import pytest
 
 from gpudiag.agent.exporters.page.cards import Card, Dealer
 from gpudiag.agent.exporters.view import Floats, Snapshots
-from gpudiag.agent.rules.contract import Evidence
+from gpudiag.agent.rules.contract import Evidence, Suggestion
 from gpudiag.probes import Labels
 from tests.agent.exporters.fake_view import FakeView
 
@@ -58,3 +58,14 @@ def test_a_counter_of_events_is_drawn_as_what_was_counted(
 def test_a_resolved_one_says_how_long_it_lasted(view: FakeView) -> None:
     (over,) = Dealer(Snapshots(view).get(), view, {}).findings().resolved
     assert (over.lasting, over.ended) == ("4 min", "1 min")
+
+
+def test_what_only_a_folded_finding_asks_for_is_on_the_list(view: FakeView) -> None:
+    hot, folded = view.found[1:3]
+    own = (*hot.actions, Suggestion("restart", "Restart from the last checkpoint."))
+    view.found = [hot, msgspec.structs.replace(folded, actions=own)]
+    (shown,) = Dealer(Snapshots(view).get(), view, {}).findings().firing
+    assert [(step.rung, step.whose) for step in shown.steps] == [
+        ("drain", ""),
+        ("restart", "straggler"),
+    ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from urllib.parse import unquote
 
 import msgspec
 import pytest
 
+from gpudiag.agent import pages
 from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.probes import labels
+from gpudiag.probes.catalog import symptoms
 from tests.agent.exporters.client import Client
 from tests.agent.exporters.fake_view import HOT, NOW, FakeView, bare
 
@@ -99,6 +102,28 @@ def test_a_replay_says_so_and_counts_from_its_start(view: FakeView) -> None:
     assert "0:02:15 into the recording" in text
 
 
+def test_a_replay_says_how_far_it_is_and_when_it_stands_still(view: FakeView) -> None:
+    view.info = replace(view.info, replay=True, started=0.0, replay_until=900.0)
+    view.time = 330.0
+    assert "5 of 15 min of the recording so far." in words(view).replace("\xa0", " ")
+    view.time = 900.0
+    assert "It has ended after 15 min: its last moment stands still here." in words(view)
+
+
+def test_the_row_of_a_gpu_links_to_the_card_of_its_finding(view: FakeView) -> None:
+    html = Page(Snapshots(view)).whole()
+    row = html[html.index("<tbody>") :]
+    (target,) = re.findall(r'href="#([^"]+)">▲ Warning: thermal throttle', row)
+    assert f'<article id="{unquote(target)}"' in html
+
+
+def test_a_folded_finding_is_one_line_until_opened(view: FakeView) -> None:
+    html = Page(Snapshots(view)).whole()
+    (line,) = re.findall(r'<details class="folded[^>]*>\s*<summary>.*?</summary>', html)
+    assert "Rank 3 is slower than its peers." in line
+    assert " open" not in line
+
+
 def test_what_is_not_reported_is_a_dash(view: FakeView) -> None:
     view.readings = [r for r in view.readings if r[0] == "gpudiag_gpu_info"]
     assert Page(Snapshots(view)).whole().count('title="not reported"') == 8 * 6
@@ -135,6 +160,15 @@ def test_every_reference_of_the_page_is_answered(client: Client) -> None:
     assert {"/static/style.css", "/static/page.js", "/metrics"} <= links
     missing = {link for link in links if client.get(link).status_code != 200}
     assert {link for link in missing if not link.startswith("/runbooks/")} == set()
+
+
+def test_the_index_of_runbooks_is_linked_and_leads_to_each(client: Client) -> None:
+    assert 'href="/runbooks/"' in client.get("/").text
+    index = client.get("/runbooks/").text
+    assert symptoms()["thermal-throttle"].title in index
+    links = re.findall(r'href="(/runbooks/[^"]+)"', index)
+    assert len(links) == len(pages.names())
+    assert all(client.get(link).status_code == 200 for link in links)
 
 
 EVIL = "<img src=x onerror=alert(1)>\"'"
