@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpudiag.agent.rules import _xids
 from gpudiag.agent.rules._gpus import INFO, MEASURED, answering, by_bus, gpu, known, title
-from gpudiag.agent.rules._lines import lines
+from gpudiag.agent.rules._lines import Where, lines
 from gpudiag.agent.rules.contract import (
     Diagnosis,
     Evidence,
@@ -47,9 +47,8 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every GPU that was ever seen, as long as the driver still tells of anything."""
     said = {p.labels["uuid"]: p.value for p in window.latest(LOST) if "uuid" in p.labels}
     gpus = known(window)
-    there = answering(window)
-    if _one_is_missing(window):
-        there -= _behind(window, limits)
+    there = answering(window) - _behind(window, limits, gpus)
+    neighbours = {gpus[uuid].get("node") for uuid in there if uuid in gpus}
     written = _written(window, limits)
     for uuid in there | gpus.keys() | said.keys():
         labels = gpus.get(uuid, {"uuid": uuid})
@@ -60,15 +59,20 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
             yield _diagnosis(window, gpu(uuid), labels, word)
         elif uuid in there or uuid.startswith("MIG-"):
             yield Healthy(gpu(uuid))
-        elif there or _counts(window):
+        elif labels.get("node") in neighbours or _counts(window, _where(labels)):
             yield _silent(window, uuid, labels)
     for where, word in written.items():
         yield _diagnosis(window, where, dict(where), word)
 
 
-def _counts(window: Window) -> bool:
+def _where(labels: dict[str, str]) -> Where:
+    return {"node": labels["node"]} if labels.get("node") else {}
+
+
+def _counts(window: Window, where: Where) -> bool:
     """Whether the driver still counts its GPUs: a wedged one answers for none of them."""
-    return bool(window.latest(COUNT)) and window.value(SUCCESS, probe="nvml") != 0.0
+    answers = window.value(SUCCESS, probe="nvml", **where) != 0.0
+    return answers and bool(window.latest(COUNT, **where))
 
 
 def _written(window: Window, limits: Limits) -> dict[Subject, _Word]:
@@ -96,16 +100,21 @@ def _written(window: Window, limits: Limits) -> dict[Subject, _Word]:
     }
 
 
-def _one_is_missing(window: Window) -> bool:
-    count, expected = window.value(COUNT), window.value(EXPECTED)
+def _one_is_missing(window: Window, where: Where) -> bool:
+    count, expected = window.value(COUNT, **where), window.value(EXPECTED, **where)
     return count is not None and expected is not None and count < expected
 
 
-def _behind(window: Window, limits: Limits) -> set[str]:
-    """GPUs whose newest reading is older than the others': silent, though not yet stale."""
+def _behind(window: Window, limits: Limits, gpus: dict[str, dict[str, str]]) -> set[str]:
+    """Silent though not yet stale: older readings than their neighbours', and a count that fell."""
+    found: set[str] = set()
     newest = _newest(window)
-    last = max(newest.values(), default=0.0)
-    return {uuid for uuid, time in newest.items() if last - time >= limits["behind"]}
+    for node in {labels.get("node", "") for labels in gpus.values()}:
+        if _one_is_missing(window, _where({"node": node})):
+            mine = {u: t for u, t in newest.items() if gpus.get(u, {}).get("node", "") == node}
+            last = max(mine.values(), default=0.0)
+            found |= {uuid for uuid, time in mine.items() if last - time >= limits["behind"]}
+    return found
 
 
 def _newest(window: Window) -> dict[str, float]:
@@ -119,12 +128,14 @@ def _newest(window: Window) -> dict[str, float]:
 
 def _silent(window: Window, uuid: str, labels: dict[str, str]) -> Verdict:
     """A GPU without readings, while the driver tells of others or at least counts."""
-    count, expected = window.value(COUNT), window.value(EXPECTED)
-    whole = sum(1 for one in known(window) if not one.startswith("MIG-"))
+    where = _where(labels)
+    count, expected = window.value(COUNT, **where), window.value(EXPECTED, **where)
+    mine = [u for u, told in known(window).items() if told.get("node") == labels.get("node")]
+    whole = sum(1 for one in mine if not one.startswith("MIG-"))
     if count is not None and expected is not None and expected <= count < whole:
         # The node has all that it should: this one was taken away on purpose.
         return Healthy(gpu(uuid))
-    sure = 0.85 if _one_is_missing(window) else 0.7
+    sure = 0.85 if _one_is_missing(window, where) else 0.7
     word = _Word(window.now, "", "", "it stopped answering", sure)
     return _diagnosis(window, gpu(uuid), labels, word)
 
@@ -133,7 +144,8 @@ def _diagnosis(window: Window, who: Subject, labels: dict[str, str], word: _Word
     uuid = dict(who).get("uuid", "")
     index = next((found["gpu"] for found in window.seen(INFO, uuid=uuid) if "gpu" in found), None)
     name = title({"gpu": index, **labels} if index else labels) if uuid else _place(who)
-    others = len(answering(window) - {uuid})
+    there, node = answering(window) - {uuid}, labels.get("node")
+    others = sum(1 for u, told in known(window).items() if u in there and told.get("node") == node)
     rest = "1 other GPU answers" if others == 1 else f"{others} other GPUs answer"
     while_ = f", while {rest}" if others else ""
     still = "answers for others" if others else "counts its GPUs"
@@ -143,7 +155,7 @@ def _diagnosis(window: Window, who: Subject, labels: dict[str, str], word: _Word
         cause="gpu-lost",
         confidence=word.sure,
         summary=f"{name} is lost: {word.how}{while_}.",
-        evidence=tuple(_evidence(window, uuid, word)),
+        evidence=tuple(_evidence(window, uuid, word, _where(labels))),
         rivals=() if word.line else (Rival("nvml-wedged", f"the driver still {still}"),),
         missing=() if told else (f"{LOST}: what the driver says of it",),
         actions=_ACTIONS,
@@ -154,7 +166,7 @@ def _place(who: Subject) -> str:
     return f"The GPU at {dict(who).get('device', 'an unknown address')}"
 
 
-def _evidence(window: Window, uuid: str, word: _Word) -> Iterator[Evidence]:
+def _evidence(window: Window, uuid: str, word: _Word, where: Where) -> Iterator[Evidence]:
     if word.source == LOST:
         yield Evidence(LOST, 1.0, expected="0", labels={"uuid": uuid})
     elif word.line:
@@ -162,9 +174,9 @@ def _evidence(window: Window, uuid: str, word: _Word) -> Iterator[Evidence]:
     else:
         yield Evidence(MEASURED[0], "absent", expected="a reading", labels={"uuid": uuid})
     for metric in (COUNT, EXPECTED):
-        value = window.value(metric)
+        value = window.value(metric, **where)
         if value is not None:
-            yield Evidence(metric, value)
+            yield Evidence(metric, value, labels=where)
 
 
 _ACTIONS = (

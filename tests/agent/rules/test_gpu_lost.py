@@ -74,3 +74,13 @@ def test_a_wedged_driver_loses_no_gpu() -> None:
     series = {busy(0): "1x20 stale", busy(1): "1x20 stale", "gpudiag_gpus": "2x40"}
     probe = {'gpudiag_probe_success{probe="nvml"}': "1x20 0x20"}
     assert judge("gpu-lost", {**series, **probe}) == []
+
+
+def test_a_node_that_falls_silent_as_a_whole_lost_no_gpu() -> None:
+    def on(node: str, gpu: int) -> str:
+        return busy(gpu).replace("}", f',node="{node}"}}')
+
+    series = {on("a", 0): "1x40", on("a", 1): "1x40", on("b", 2): "1x20 stale"}
+    assert diagnoses(judge("gpu-lost", series)) == {}
+    series[on("a", 1)] = "1x20 stale"
+    assert diagnoses(judge("gpu-lost", series)).keys() == {"GPU-1"}
