@@ -7,9 +7,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpudiag.agent import files
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.window import Window
 from gpudiag.probes import Event, Sample
+from gpudiag.probes.errors import UsageError
+
+MOST_GPUS = 1024
+"""More than any driver lists: a file that says so is damaged."""
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,7 @@ class ExpectedGpus:
 
 def _read(path: Path) -> int:
     try:
-        return int(path.read_text())
-    except (OSError, ValueError):
+        count = int(files.text(path))
+    except (UsageError, ValueError):
         return 0
+    return count if 0 <= count <= MOST_GPUS else 0
