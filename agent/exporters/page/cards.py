@@ -148,7 +148,9 @@ class Dealer:
                 values, span = values - values[0], span + ", counted since then"
         if len(times) < 2:
             return _NO_CHART, ""
-        low, high = (words.quantity(float(v), metric.unit) for v in (values.min(), values.max()))
+        # A flag's evidence is the share of time that it was set: the chart speaks of shares too.
+        unit = (evidence.unit if metric.kind == "gauge" else "") or metric.unit
+        low, high = (words.quantity(float(v), unit) for v in (values.min(), values.max()))
         span += f", {low} to {high}" if low != high else f", steady at {low}"
         label = f"{words.measure(metric)}, {span}; expected {wanted or 'not stated'}"
         return charts.chart(times, values, limits=limits, since=finding.since, label=label), span

@@ -25,6 +25,13 @@ def test_the_subject_picks_the_series_where_the_evidence_has_no_labels(view: Fak
     assert 'class="band"' in fact.chart
 
 
+def test_a_flag_judged_by_its_share_of_time_is_drawn_in_that_unit(view: FakeView) -> None:
+    share = Evidence("gpudiag_gpu_row_remap_failed", 1.0, "ratio", "below 0.3")
+    (fact,) = card(view, share).facts
+    assert (fact.value, fact.expected) == ("100 %", "below 30 %")
+    assert fact.charted == "last 15 min, steady at 0 %"
+
+
 def test_an_ambiguous_series_is_not_drawn(view: FakeView) -> None:
     (fact,) = card(view, Evidence("gpudiag_gpu_nvlink_up", 1.0)).facts
     assert not fact.chart
