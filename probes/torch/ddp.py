@@ -1,0 +1,66 @@
+"""Time spent waiting for other ranks in DDP's backward, from DDP's own runtime logging."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from gpudiag.probes.torch.features import Features
+from gpudiag.probes.torch.meter import Value
+
+# On CUDA a sampled iteration reads events, which makes the host wait for the last backward once.
+CUDA_SECONDS_BETWEEN = 2.0
+
+
+class DdpWait:
+    """Exposed communication of a backward: communication less what compute overlapped.
+
+    `peek` costs about 8 microseconds and is called at step boundaries at least 50 ms apart; every
+    sampled iteration it meets goes into the mean.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._modules: list[weakref.ref[Any]] = []
+        self._iteration: dict[int, int] = {}
+        self._wait = 0
+        self._iterations = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._modules)
+
+    def add(self, module: Any, step_seconds: float) -> None:
+        """Watch a DDP module whose steps take about `step_seconds`."""
+        if any(ref() is module for ref in self._modules):
+            return
+        self._modules.append(weakref.ref(module))
+        on_cuda = getattr(module, "device_type", "cpu") != "cpu"
+        rate = CUDA_SECONDS_BETWEEN / max(step_seconds, 1e-3) if on_cuda else 1
+        self._features.ddp_rate(module, max(1, round(rate)))
+
+    def peek(self) -> None:
+        """Read the last sampled iteration of each module."""
+        for module in [m for ref in self._modules if (m := ref()) is not None]:
+            log = self._features.ddp_logging(module)
+            if log:
+                self._read(id(module), log)
+
+    def take(self, steps: int) -> list[Value]:  # noqa: ARG002 - a mean over sampled iterations
+        """Seconds of waiting a step."""
+        self.peek()
+        wait, iterations = self._wait, self._iterations
+        self._wait = self._iterations = 0
+        if not iterations:
+            return []
+        return [("gpudiag_train_comm_wait_seconds", {}, wait / iterations / 1e9)]
+
+    def _read(self, key: int, log: dict[str, Any]) -> None:
+        start = log.get("backward_compute_time_start", 0)
+        # The stamp of the sampled backward; `iteration` goes on counting between samples.
+        if not start or self._iteration.get(key) == start:
+            return
+        self._iteration[key] = start
+        comm = log["backward_comm_time"] - log["backward_compute_comm_overlap_time"]
+        if comm >= 0:
+            self._wait += comm
+            self._iterations += 1

@@ -1,0 +1,89 @@
+"""What each command of the agent does in this process."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpudiag.probes.torch import evidence
+from gpudiag.probes.torch.commands import Answer, Handler
+
+if TYPE_CHECKING:
+    from gpudiag.probes.torch.session import Session
+
+CALLBACKS = ("reduce_micro_batch", "checkpoint", "exit")
+
+
+class Requests:
+    """The handlers; what only the user's code can do is done by the callbacks of `gd.on`."""
+
+    def __init__(self, session: Session) -> None:
+        self.callbacks: dict[str, Callable[..., Any]] = {}
+        self._session = session
+
+    def at_once(self) -> dict[str, Handler]:
+        """Answered by the helper thread."""
+        return {"ping": self._ping, "dump_stacks": self._dump_stacks}
+
+    def at_boundary(self) -> dict[str, Handler]:
+        """Carried out by the training thread at the end of a step."""
+        return {
+            "gc": self._gc,
+            "empty_cache": self._empty_cache,
+            "set_memory_fraction": self._set_memory_fraction,
+            "micro_batch": self._micro_batch,
+            "checkpoint": self._checkpoint,
+            "checkpoint_and_exit": self._checkpoint_and_exit,
+        }
+
+    def leave(self) -> None:
+        """End this process as the agent asked: the user's `exit` callback, else `SystemExit`."""
+        self._session.exiting = False
+        if "exit" in self.callbacks:
+            self.callbacks["exit"]()
+        else:
+            raise SystemExit(0)
+
+    def _ping(self, _args: dict[str, Any]) -> Answer:
+        return True, "", {"step": self._session.steps.count}
+
+    def _dump_stacks(self, _args: dict[str, Any]) -> Answer:
+        self._session.event("hang_dump", evidence.stacks())
+        return True, "", {"step": self._session.steps.count}
+
+    def _gc(self, _args: dict[str, Any]) -> Answer:
+        start = time.perf_counter()
+        found = gc.collect()
+        return True, "", {"unreachable": found, "seconds": time.perf_counter() - start}
+
+    def _empty_cache(self, _args: dict[str, Any]) -> Answer:
+        if not self._session.torch.cuda.is_initialized():
+            return False, "this process has no CUDA allocator", {}
+        self._session.torch.cuda.empty_cache()
+        return True, "", {}
+
+    def _set_memory_fraction(self, args: dict[str, Any]) -> Answer:
+        if not self._session.torch.cuda.is_initialized():
+            return False, "this process has no CUDA allocator", {}
+        self._session.torch.cuda.set_per_process_memory_fraction(float(args["fraction"]))
+        return True, "", {}
+
+    def _micro_batch(self, args: dict[str, Any]) -> Answer:
+        return self._call("reduce_micro_batch", **args)
+
+    def _checkpoint(self, _args: dict[str, Any]) -> Answer:
+        return self._call("checkpoint")
+
+    def _checkpoint_and_exit(self, _args: dict[str, Any]) -> Answer:
+        ok, detail, fields = self._call("checkpoint")
+        self._session.exiting = ok
+        return ok, detail, fields
+
+    def _call(self, name: str, **arguments: Any) -> Answer:
+        function = self.callbacks.get(name)
+        if function is None:
+            return False, f'no callback: register one with gd.on("{name}", function)', {}
+        answer = function(**arguments)
+        return answer is not False, "" if answer is None else str(answer)[:500], {}

@@ -1,0 +1,144 @@
+"""Everything of one attached process: the measures, the step boundary, the helper thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpudiag.probes.torch import wire
+from gpudiag.probes.torch.channel import Channel
+from gpudiag.probes.torch.checkpoints import Checkpoints
+from gpudiag.probes.torch.combine import combined
+from gpudiag.probes.torch.commands import Commands
+from gpudiag.probes.torch.ddp import DdpWait
+from gpudiag.probes.torch.features import Features
+from gpudiag.probes.torch.gc_pauses import GcPauses
+from gpudiag.probes.torch.guard import guarded
+from gpudiag.probes.torch.helper import Helper
+from gpudiag.probes.torch.identity import hello
+from gpudiag.probes.torch.loader import Loader
+from gpudiag.probes.torch.meter import Meter, Value
+from gpudiag.probes.torch.optimizers import Optimizers
+from gpudiag.probes.torch.options import Options
+from gpudiag.probes.torch.phases import Phases
+from gpudiag.probes.torch.requests import Requests
+from gpudiag.probes.torch.scalars import Scalars
+from gpudiag.probes.torch.steps import Steps
+from gpudiag.probes.torch.tick import Tick
+
+PACKET_NS = 1_000_000_000
+PEEK_NS = 50_000_000
+
+
+class Session:
+    """Owns the measures and the channel.
+
+    `boundary` runs in the training thread at the end of a step. The helper thread starts at the
+    first of them (or by `begin`), so a process that never trains, such as a loader's worker,
+    never speaks to the agent; in a forked child that trains it starts again.
+    """
+
+    def __init__(self, torch: Any, options: Options) -> None:
+        self.torch = torch
+        self.options = options
+        self.features = Features(torch)
+        self.steps = Steps(guarded(self.boundary))
+        self.optimizers = Optimizers(self.steps.mark)
+        self.loader = Loader(self.features)
+        self.checkpoints = Checkpoints(self.event, lambda: self.steps.count)
+        self.phases = Phases({"data": self.loader.waited, "checkpoint": self.checkpoints.spent})
+        self.gc = GcPauses()
+        self.scalars = Scalars()
+        self.ddp = DdpWait(self.features)
+        self.requests = Requests(self)
+        self.commands = Commands(
+            self.requests.at_once(), self.requests.at_boundary(), self.send, self._hurry
+        )
+        self._meters: list[Meter] = [
+            self.loader, self.phases, self.gc, self.checkpoints, self.scalars, self.ddp,
+        ]  # fmt: skip
+        self.exiting = False
+        self.on_begin: Callable[[], object] = lambda: None
+        self._packet_at = 0
+        self._hello: dict[str, Any] = {}
+        self._helper: Helper | None = None
+        self._channel = self._connection()
+
+    def begin(self) -> None:
+        """Start to speak to the agent; nothing where it began already."""
+        if self._helper is None:
+            self.on_begin()
+            self._hello = self._greeting()
+            tick = Tick(self, self._channel)
+            self._helper = Helper(self._channel, tick.run, self.commands.came)
+            self._helper.start()
+
+    def boundary(self, now: int) -> None:
+        """A step ended at `now` (nanoseconds) and something is due."""
+        # Before the commands are looked at: one that comes meanwhile sets it to 0 again.
+        self.steps.due = now + (PEEK_NS if self.ddp else PACKET_NS)
+        self.begin()
+        if self.ddp:
+            self.ddp.peek()
+        if now >= self._packet_at:
+            self._packet_at = now + PACKET_NS
+            self._packet()
+        self.commands.run(self.steps.count)
+        if self.exiting:
+            self.requests.leave()
+
+    def send(self, packet: dict[str, Any]) -> None:
+        """Queue a packet and have it written soon, from any thread."""
+        self._channel.send(packet)
+        if self._helper is not None:
+            self._helper.wake()
+
+    def event(self, type_: str, line: str = "", **fields: Any) -> None:
+        """Tell the agent that something happened now, at this step."""
+        self.send(wire.event(time.time(), type_, line, step=self.steps.count, **fields))
+
+    def close(self, reason: str, line: str = "") -> None:
+        """Say goodbye and end the helper thread; waits a second at most."""
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            guarded(self._packet)()
+            self._channel.send({"kind": "bye", "reason": reason, "line": line[: wire.LINE]})
+            helper.stop()
+
+    def forked(self) -> None:
+        """In a forked child: the connection and the thread stay the parent's."""
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.close()
+        self._channel = self._connection()
+        self.steps.due = 0
+
+    def _packet(self) -> None:
+        steps = self.steps.done()
+        checkpoint, backwards = self.checkpoints.spent_ns, self.scalars.backwards
+        values = self.steps.take(steps)
+        for meter in self._meters:
+            values += taken(meter.take, steps)
+        # Before the first timed step there is no time that the waits would be a part of.
+        if steps > 0:
+            alone = self._hello.get("world_size") == 1
+            values += combined(values, steps, checkpoint, backwards, alone)
+            self.send(wire.metrics(time.time(), values))
+
+    def _greeting(self) -> dict[str, Any]:
+        options = self.options
+        return hello(
+            self.torch, options.job, options.layout, {}, options.config, self.features.said()
+        )
+
+    def _connection(self) -> Channel:
+        return Channel(self.options.socket, lambda: self._hello)
+
+    def _hurry(self) -> None:
+        self.steps.due = 0
+
+
+def taken(take: Callable[[int], list[Value]], steps: int) -> list[Value]:
+    """What a meter gives, nothing where it fails."""
+    return guarded(take)(steps) or []
