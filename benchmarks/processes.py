@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,9 +60,14 @@ class Program:
         """By process: its own memory and its share of what it shares with any other."""
         return [process.memory_full_info().pss / 2**20 for process in self.processes()]
 
-    def rss_mib(self) -> float:
-        """What all would take if nothing were shared: PSS can never be more."""
-        return sum(process.memory_info().rss for process in self.processes()) / 2**20
+    def alone_mib(self) -> float:
+        """PSS if no other process had the same libraries in use, as on a bare node."""
+        private, files = 0.0, defaultdict[str, list[float]](list)
+        for process in self.processes():
+            for part in process.memory_maps(grouped=True):
+                private += part.anonymous
+                files[part.path].append(part.rss - part.anonymous)
+        return (private + sum(map(max, files.values()))) / 2**20
 
 
 @contextmanager
