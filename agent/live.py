@@ -68,7 +68,7 @@ class LiveView:
             return self._writer.engine.book.findings()
 
     def past(self, since: float, until: float) -> list[Finding]:
-        """Those that fired at any moment from `since` to `until`; of a replay, those it still has."""
+        """Those that fired at any moment from `since` to `until`; in a replay those still held."""
         with self._writer.lock:
             if self._past:
                 return self._past(since, until)

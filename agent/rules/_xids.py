@@ -78,13 +78,14 @@ def read(window: Window, seconds: float) -> Log:
         if fact.kind == "fallen_off_bus":
             where, guessed = places.find(event, fact.pci, FALLEN_OFF)
             _add(seen[where], _sighting(event, fact, FALLEN_OFF, guessed))
-    for event in told:
-        # The driver tells of XIDs whose line the kernel's log has lost, and the other way round.
-        sighting = Sighting(event.time, int(event.fields["xid"]), 1, event.line)
-        _add(seen[gpu(event.fields["uuid"])], sighting)
-    for uuid, rise in rises:
-        _add(seen[gpu(uuid)], rise)
+    # The driver tells of XIDs whose line the kernel's log has lost, and the other way round.
+    for uuid, sighting in [*map(_by_driver, told), *rises]:
+        _add(seen[gpu(uuid)], sighting)
     return Log({where: sorted(told) for where, told in seen.items() if told}, resets)
+
+
+def _by_driver(event: Event) -> tuple[str, Sighting]:
+    return event.fields["uuid"], Sighting(event.time, int(event.fields["xid"]), 1, event.line)
 
 
 def _sighting(event: Event, fact: KernelFact, code: int, guessed: bool) -> Sighting:

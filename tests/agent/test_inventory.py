@@ -65,7 +65,8 @@ def test_the_gpu_of_a_process():
 
 
 class Spoken:
-    name, metrics, cadence = "kmsg", frozenset(), 0.2
+    name, cadence = "kmsg", 0.2
+    metrics: frozenset[str] = frozenset()
 
     def read(self):
         return ["line"]

@@ -67,6 +67,7 @@ def test_the_file_is_its_owners_alone(tmp_path):
 
 def test_what_a_full_disk_refused_is_saved_later(tmp_path):
     store = Store(tmp_path / "f.db")
+    assert store._db
     store._db.execute("PRAGMA query_only=1")
     store.save([finding()], 10)
     assert "cannot save" in store.trouble
