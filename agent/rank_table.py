@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,24 @@ _GPU = {
     "clock": ("gpudiag_gpu_clock_hertz", {"clock": "sm"}),
     "power": ("gpudiag_gpu_power_watts", {}),
 }
-_RANK_HEADS = ("job", "rank", "pid", "steps", "step", "data", "compute", "comm", "late", "queue")
-_HEADS = (*_RANK_HEADS, "loss", "torch", "GPU", "busy", "memory", "temp", "SM clock", "power")
+_HEADS = (
+    "job", "rank", "pid", "steps", "step", "data", "compute", "comm", "late", "queue", "loss",
+    "torch", "GPU", "busy", "memory", "temp", "SM clock", "power",
+)  # fmt: skip
+_LEAST_FIRST = (
+    "power",
+    "pid",
+    "torch",
+    "queue",
+    "steps",
+    "loss",
+    "temp",
+    "SM clock",
+    "job",
+    "data",
+)
+
+LONGEST_JOB = 20
 
 
 @dataclass(slots=True)
@@ -65,19 +81,37 @@ def rows(series: Iterable[Mapping[str, Any]]) -> list[Row]:
     return sorted(ranks, key=_order) + sorted(free, key=lambda row: _number(row.gpu))
 
 
-def table(found: Iterable[Row]) -> Table:
-    """The rows for a person: seconds in ms, bytes in GiB; what is not known is a dot."""
+def table(found: Iterable[Row], width: int) -> Table:
+    """The rows for a person: seconds in ms, bytes in GiB; what is not known is a dot.
+
+    Columns that no row fills are left out, and where all do not fit into `width` characters, those
+    that tell least.
+    """
+    listed = list(found)
+    lines = [_cells(row, shown=row.job != above) for above, row in _with_above(listed)]
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for head in _HEADS:
+    heads = _fitting(lines, width)
+    for head in heads:
         shown.add_column(head, justify="left" if head == "job" else "right", no_wrap=True)
-    last = None
-    for row in found:
-        job = row.job if row.job != last else ""
-        last = row.job
-        shown.add_row(
-            *(Text(cell, style="dim" if cell == NONE else "") for cell in _cells(row, job))
-        )
+    for line in lines:
+        shown.add_row(*(Text(line[h], style="dim" if line[h] == NONE else "") for h in heads))
     return shown
+
+
+def _with_above(listed: list[Row]) -> Iterator[tuple[str | None, Row]]:
+    yield from zip([None, *(row.job for row in listed)], listed, strict=False)
+
+
+def _fitting(lines: list[dict[str, str]], width: int) -> list[str]:
+    """The columns to show, in their order."""
+    filled = [head for head in _HEADS if any(line[head] not in ("", NONE) for line in lines)]
+    size = {h: 2 + max(len(h), *(len(line[h]) for line in lines)) for h in filled}
+    for head in _LEAST_FIRST:
+        if sum(size[h] for h in filled) - 2 <= width:
+            break
+        if head in filled:
+            filled.remove(head)
+    return filled
 
 
 def _ranks(by_metric: Mapping[str, list[tuple[dict[str, str], float]]]) -> list[Row]:
@@ -111,7 +145,7 @@ def _number(text: str) -> float:
     return float(text) if text.isdigit() else float("inf")
 
 
-def _cells(row: Row, job: str) -> list[str]:
+def _cells(row: Row, *, shown: bool) -> dict[str, str]:
     def figure(short: str, form: str, scale: float = 1.0) -> str:
         value = row.figures.get(short)
         return NONE if value is None else form.format(value * scale)
@@ -119,20 +153,23 @@ def _cells(row: Row, job: str) -> list[str]:
     memory = figure("used", "{:.1f}", 1 / GIB)
     if "total" in row.figures and memory != NONE:
         memory += figure("total", "/{:.0f} GiB", 1 / GIB)
-    times = [figure(s, "{:.1f} ms", 1e3) for s in ("step", "data", "compute", "comm", "lag")]
-    return [
-        job,
-        row.rank or NONE,
-        row.info.get("pid", NONE),
-        figure("steps", "{:.0f}"),
-        *times,
-        figure("queue", "{:.0f}"),
-        figure("loss", "{:.4g}"),
-        figure("allocated", "{:.2f} GiB", 1 / GIB),
-        row.gpu or NONE,
-        figure("busy", "{:.0%}"),
-        memory,
-        figure("heat", "{:.0f} °C"),
-        figure("clock", "{:.2f} GHz", 1e-9),
-        figure("power", "{:.0f} W"),
-    ]
+    return {
+        "job": row.job[:LONGEST_JOB] if shown else "",
+        "rank": row.rank or NONE,
+        "pid": row.info.get("pid", NONE),
+        "steps": figure("steps", "{:.0f}"),
+        "step": figure("step", "{:.1f} ms", 1e3),
+        "data": figure("data", "{:.1f} ms", 1e3),
+        "compute": figure("compute", "{:.1f} ms", 1e3),
+        "comm": figure("comm", "{:.1f} ms", 1e3),
+        "late": figure("lag", "{:.1f} ms", 1e3),
+        "queue": figure("queue", "{:.0f}"),
+        "loss": figure("loss", "{:.4g}"),
+        "torch": figure("allocated", "{:.2f} GiB", 1 / GIB),
+        "GPU": row.gpu or NONE,
+        "busy": figure("busy", "{:.0%}"),
+        "memory": memory,
+        "temp": figure("heat", "{:.0f} °C"),
+        "SM clock": figure("clock", "{:.2f} GHz", 1e-9),
+        "power": figure("power", "{:.0f} W"),
+    }

@@ -18,6 +18,9 @@ CONFIGURED = ("precision", "recompute", "optimizer", "sharding")
 MAX_SERIES = 2000
 """Series that one process may open; more is a label that grows without end."""
 
+MAX_LAST = 50
+"""Readings kept as evidence of a process's end."""
+
 SKEW_SECONDS = 60.0
 """A packet further from the agent's time than this has a wrong clock: it gets the agent's."""
 
@@ -36,7 +39,8 @@ class Rank:
         self.step_seconds: float | None = None
         self.dropped = 0
         """Readings that opened more series than one process may have."""
-        self.last: Metrics | None = None
+        self._heard = 0.0
+        self._newest: dict[tuple[str, Labels], float] = {}
         self._series: dict[tuple[str, Labels], Labels] = {}
         self._told: set[tuple[str, Labels]] = set()
 
@@ -72,8 +76,8 @@ class Rank:
 
     def take(self, packet: Metrics, now: float) -> list[Sample]:
         """The packet's readings as samples of this rank."""
-        self.last = packet
         time = packet.time if abs(packet.time - now) <= SKEW_SECONDS else now
+        self._heard = time
         return list(self._samples(packet, time))
 
     def stale(self, now: float, but: Iterable[tuple[str, Labels]] = ()) -> list[Sample]:
@@ -90,10 +94,10 @@ class Rank:
         found = {}
         if self.step is not None:
             found["last_step"] = f"{self.step:.0f}"
-        if self.last is not None:
-            values = [[m, of, v] for m, of, v in self.last.values][:50]
-            found["last_time"] = f"{self.last.time:.3f}"
-            found["last_record"] = json.dumps(values)[:2000]
+        if self._newest:
+            told = [[metric, dict(of), value] for (metric, of), value in self._newest.items()]
+            found["last_time"] = f"{self._heard:.3f}"
+            found["last_record"] = json.dumps(told[:MAX_LAST])
         return found
 
     def _samples(self, packet: Metrics, time: float) -> Iterator[Sample]:
@@ -109,6 +113,8 @@ class Rank:
             elif metric == STEP_SECONDS:
                 self.step_seconds = value
             self._told.add((metric, of))
+            if not metric.endswith("_bucket"):
+                self._newest[metric, pairs] = value
             yield Sample(metric, of, time, value)
 
     def _labels(self, pairs: Labels) -> Labels:

@@ -32,27 +32,28 @@ def command(url: str, once: bool) -> None:
     """
     console = output.Screen(highlight=False)
     if once:
-        width = None if console.is_terminal else UNBOUNDED
-        console.print(_screen(url), width=width)
+        if not console.is_terminal:
+            console.width = UNBOUNDED
+        console.print(_screen(url, console.width), soft_wrap=True)
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_screen_or_reason(url), refresh=True)
+            live.update(_screen_or_reason(url, console.width), refresh=True)
             time.sleep(REFRESH_SECONDS)
 
 
-def _screen(url: str) -> RenderableType:
+def _screen(url: str, width: int) -> RenderableType:
     found = rank_table.rows(listed(url, "series"))
     firing = [f for f in listed(url, "findings") if f["state"] == "firing"]
     head = Text(f"{datetime.now():%H:%M:%S}  {url}", style="dim")
-    body = rank_table.table(found) if found else Text("No training rank and no GPU is seen.")
+    body = rank_table.table(found, width) if found else Text("No training rank and no GPU is seen.")
     return Group(head, body, Text(), *map(_line, sorted(firing, key=output.worst_first)))
 
 
-def _screen_or_reason(url: str) -> RenderableType:
+def _screen_or_reason(url: str, width: int) -> RenderableType:
     """An agent that restarts under the watch is waited for."""
     try:
-        return _screen(url)
+        return _screen(url, width)
     except GpudiagError as error:
         return Text(str(error), style="yellow")
 

@@ -19,10 +19,10 @@ SERIES = [
 ]
 
 
-def shown():
-    console = Console(width=250)
+def shown(width=250):
+    console = Console(width=width)
     with console.capture() as captured:
-        console.print(table(rows(SERIES)))
+        console.print(table(rows(SERIES), width))
     return captured.get().splitlines()
 
 
@@ -45,3 +45,14 @@ def test_the_job_is_named_once_and_units_are_written():
     assert "250.0 ms" in shown()[2]
     assert "97%" in shown()[2]
     assert "71 °C" in shown()[2]
+
+
+def test_columns_that_nobody_fills_are_left_out():
+    assert "power" not in shown()[0]
+
+
+def test_a_narrow_terminal_loses_what_tells_least():
+    head, *lines = shown(45)
+    assert ("pid" in head, "step" in head, "busy" in head) == (False, True, True)
+    assert all(len(line.rstrip()) <= 45 for line in [head, *lines])
+    assert "…" not in "".join(lines)
