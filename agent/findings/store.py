@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 KEPT_SECONDS = 30 * 86400.0
 SCHEMA_VERSION = 1
 
+LOCK_SECONDS = 0.2
+"""How long to wait for whoever holds the file: all readers of findings wait meanwhile."""
+
 _TABLES = """
 CREATE TABLE IF NOT EXISTS findings (
     id TEXT NOT NULL, raised_at REAL NOT NULL, state TEXT NOT NULL, ended_at REAL,
@@ -138,7 +141,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Evidence may quote command lines: the file is its owner's alone.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    db = sqlite3.connect(path, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
