@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpudiag.agent.rules._gpus import title
+from gpudiag.agent.rules._gpus import INFO, title
 from gpudiag.agent.rules._teams import DATA, GC, Team, excess, typical
+from gpudiag.agent.rules._teams import INFO as TRAIN_INFO
 from gpudiag.agent.rules._throttle import ACTIVE, CLOCK, SECONDS, Share, shares
 from gpudiag.agent.rules.contract import Evidence, Rival
 from gpudiag.agent.window import Window
@@ -67,7 +68,9 @@ def why(window: Window, team: Team, rank: str, seconds: float) -> Why:
     """The first cause that its evidence bears out; the others become rivals with why they lost."""
     case = _Case(window, team, rank, seconds)
     found = Why()
-    for cause, examine in _EXAMINED:
+    if not case.uuid and window.seen(INFO):
+        found.missing.append(f"{TRAIN_INFO}{{uuid}}: which GPU the rank is on")
+    for cause, examine in _EXAMINED if case.uuid else _WITHOUT_GPU:
         words, evidence, against = examine(case)
         if words and not found.words:
             found.cause, found.words = cause, words
@@ -162,7 +165,9 @@ def _nvlink(case: _Case) -> _Answer:
     if own >= LINK_ERRORS_MIN and own >= TIMES_PEERS * max(rises.values(), default=0.0):
         evidence = [Evidence(LINK_ERRORS, own, "in 5 min", "as its peers", {"uuid": case.uuid})]
         return f"its NVLinks made {own:.0f} errors in 5 min", evidence, ""
-    return "", [], "its NVLinks are up" if ups else f"not measured: {LINK_UP}"
+    if not ups and any(case.window.latest(LINK_UP, uuid=peer) for peer in case.peers):
+        return "", [], f"not measured: {LINK_UP}"
+    return "", [], "its NVLinks are up" if ups else "no NVLink is seen"
 
 
 def _contended(case: _Case) -> _Answer:
@@ -183,6 +188,7 @@ def _contended(case: _Case) -> _Answer:
     return "", [], f"it is pushed off its CPU {own:.0f} times a second only"
 
 
+_WITHOUT_GPU = (("data-starvation", _starved), ("host-contention", _contended))
 _EXAMINED = (
     ("data-starvation", _starved),
     ("gpu-throttled", _throttled),

@@ -166,6 +166,18 @@ def test_without_a_look_at_the_hardware_it_says_what_would_settle_it():
     assert any("clock" in missing for missing in verdict.missing)
 
 
+def test_without_any_gpu_the_hardware_is_not_asked_for():
+    assert found(**SLOW).missing == (
+        "gpudiag_train_data_wait_seconds",
+        "gpudiag_process_context_switches_total of its process",
+    )
+
+
+def test_with_gpus_about_it_asks_which_is_the_ranks():
+    verdict = found({'gpudiag_gpu_info{uuid="GPU-1",gpu="1"}': "1x40"}, **SLOW)
+    assert "which GPU" in verdict.missing[0]
+
+
 def test_since_is_when_it_began():
     verdict = found(comm_wait=["0.03x25 0.06x14", "0.03x25 0.01x14"])
     assert verdict.since == pytest.approx(130.0, abs=10.0)
