@@ -44,7 +44,7 @@ def test_a_lost_gpu_is_named_and_the_others_go_on(start, sim):
     agent = start()
     wait_for(lambda: all_gpus(agent))
     sim.lose(3)
-    finding = wait_for(lambda: agent.firing("gpu-lost"), seconds=40)[0]
+    finding = wait_for(lambda: agent.firing("gpu-lost"), seconds=60)[0]
     assert finding["subject"]["uuid"] == uuid_of(3)
     assert len(agent.metric(TEMPERATURE, sensor="core")) == 7
 
