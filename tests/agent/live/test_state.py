@@ -94,3 +94,17 @@ def test_a_taken_port_is_one_clear_line(start):
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 3
     assert "is another agent running?" in done.stderr
+
+
+def test_a_gpu_gone_before_a_restart_is_still_known_by_its_address(start, sim):
+    agent = start()
+    wait_for(lambda: agent.metric("gpudiag_gpu_info"))
+    fallen(agent)
+    before = wait_for(lambda: raised(agent, "gpu-xid"))
+    sim.remove(0)
+    agent.stop()
+    agent.start()
+    wait_for(lambda: agent.metric("gpudiag_gpus") == [7.0])
+    agent.kernel("NVRM: Xid (PCI:0000:1b:00): 62, pid=4242, name=python")
+    wait_for(lambda: "'62'" in str(agent.firing("gpu-xid")))
+    assert raised(agent, "gpu-xid") == before
