@@ -16,6 +16,7 @@ _COMMANDS = {
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",
+    "leak-report": "Say what leaks in torch memory snapshots, how fast, and what to do.",
     "record": "Record what this node's probes give, for a later replay.",
     "replay": "Run the rules over an incident file or a recording.",
     "runbook": "Show the runbook of a symptom.",
@@ -34,8 +35,9 @@ class _Commands(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        module = cmd_name.replace("-", "_")
         try:
-            command: click.Command = import_module(f"gpudiag.agent.commands.{cmd_name}").command
+            command: click.Command = import_module(f"gpudiag.agent.commands.{module}").command
         except ModuleNotFoundError as error:
             raise GpudiagError(
                 f"`gpudiag {cmd_name}` needs {error.name}: pip install 'gpudiag[agent]'"

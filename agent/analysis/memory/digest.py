@@ -9,8 +9,9 @@ from gpudiag.agent.analysis.memory.pools import Pool
 
 
 class Live(msgspec.Struct, frozen=True, array_like=True):
-    """Live memory of one call site and category; bytes as allocated and as requested.
+    """Live memory of one call site and category: `bytes` of its blocks, `asked` of its requests.
 
+    `asked` is rounded as the allocator rounds each; blocks may be larger than that.
     `site` indexes the digest's `sites`. `inferred`: the category follows from sizes alone.
     `born` counts its blocks per tenth of the recording, the first entry those older than it.
     """
@@ -18,7 +19,7 @@ class Live(msgspec.Struct, frozen=True, array_like=True):
     site: int
     category: str
     bytes: int
-    requested: int
+    asked: int
     count: int
     inferred: bool
     born: tuple[int, ...]

@@ -52,11 +52,11 @@ def _device(memory: Memory, device: int, segments: list[Segment], notes: list[st
     trace: Sequence[Any] = memory.traces[device] if device < len(memory.traces) else []
     here = [a for a in memory.annotations if a.get("device", device) in (device, -1)]
     moments = steps.moments(trace, here)
+    sites = Sites()
     if len(moments.marks) < steps.FEW:
-        moments = troughs(trace)
+        moments = troughs(trace, sites.number)
     even = [n * len(trace) // DRAWN for n in range(DRAWN + 1)]
     marks = sorted({*even, *moments.marks})
-    sites = Sites()
     walked = walk(trace, marks, sites.number)
     if walked.bad:
         notes.append(f"{walked.bad} trace entries make no sense (left out)")

@@ -74,7 +74,7 @@ _WORDS: tuple[tuple[Hint, re.Pattern[str]], ...] = (
         re.compile(r"c10d|ProcessGroup|torch/distributed/(distributed_c10d|fsdp|_functional)|nccl"),
     ),
     (Hint.CACHE, re.compile(r"(?i)kv_?cache|cache_utils|key_value|cache_engine")),
-    (Hint.SIDE, re.compile(r"(?i)(^|[/_:.])(eval|valid|log|metric|sample|test_)\w*")),
+    (Hint.SIDE, re.compile(r"(?i)(^|[/_:.])(eval|valid|infer|predict|generat)\w*")),
     (Hint.HOOK, re.compile(r"(?i)hook")),
     (Hint.JOINS, re.compile(r"(?i)(at::_ops::|THPVariable_|_)(cat|concat|stack|nested_concat)\b")),
 )
@@ -109,6 +109,11 @@ class Site(msgspec.Struct, frozen=True):
     via: str
     hints: int
     chain: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        """The line with its last folder only: `llm/train.py:57`."""
+        return f"{short(self.file)}:{self.line}" if self.line else self.place
 
     @property
     def place(self) -> str:
@@ -228,10 +233,9 @@ def _site(seen: list[Frame]) -> Site:
     if first.layer is Layer.NOISE:
         # Autograd's own threads run no Python: the operator is all there is to name.
         where = "(backward)" if hints & Hint.BACKWARD else "(C++)"
-        first = inner = Frame(Layer.NOISE, where, 0, op or first.name.split("(")[0][-60:], 0, op)
-        op = ""
-    via = f"{short(inner.file)}:{inner.line} {inner.name}" if inner is not first else op
-    named = [f"{short(f.file)} {f.name}" for f in chain] + [op]
+        first = inner = Frame(Layer.NOISE, where, 0, op or first.name.split("(")[0][-60:], 0, "")
+    via = f"{short(inner.file)}:{inner.line} {inner.name}" if inner is not first else op * (op != first.name)
+    named = [f"{short(f.file)} {f.name}" for f in chain or [first]] + [op]
     return Site(
         id=hashlib.blake2s("\n".join(named).encode("utf-8", "replace"), digest_size=5).hexdigest(),
         file=first.file or first.name[:80],

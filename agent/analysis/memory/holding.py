@@ -11,7 +11,7 @@ from typing import Any
 from gpudiag.agent.analysis.memory import categories
 from gpudiag.agent.analysis.memory.digest import Live
 from gpudiag.agent.analysis.memory.frames import Sites
-from gpudiag.agent.analysis.memory.walk import Birth, Walk
+from gpudiag.agent.analysis.memory.walk import UNIT, Birth, Walk
 from gpudiag.agent.analysis.snapshots import Block, Segment
 from gpudiag.agent.analysis.snapshots.shape import whole
 
@@ -132,7 +132,7 @@ def _summed(held: Held, marks: int) -> list[Live]:
         key = held.sites[at], held.categories[at], at in held.inferred
         tally = sums.setdefault(key, [0] * (4 + TENTHS))
         tally[0] += block.size
-        tally[1] += block.requested
+        tally[1] += min(block.size, (block.requested + UNIT - 1) // UNIT * UNIT or UNIT)
         tally[2] += 1
         birth = held.births.get(at)
         tally[3 + (1 + birth[1] * TENTHS // max(1, marks - 1) if birth else 0)] += 1

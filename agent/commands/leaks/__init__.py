@@ -1,0 +1,1 @@
+"""How `gpudiag leak-report` reads its files and shows what they say."""
