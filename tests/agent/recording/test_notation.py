@@ -117,6 +117,7 @@ def test_promtool_reads_the_same(tmp_path: Path, text: str, expected: list[float
 
 
 @needs("promtool", "prometheus")
-@pytest.mark.parametrize("text", [t for t in REFUSED if t != "1_000"])
+# promtool takes the minus of `_x-1` for a huge number and fills the memory with it.
+@pytest.mark.parametrize("text", [t for t in REFUSED if t not in ("1_000", "_x-1")])
 def test_promtool_refuses_the_same(tmp_path: Path, text: str) -> None:
     assert "parse error" in _promtool_says(tmp_path, "m", text, [])
