@@ -1,4 +1,4 @@
-"""The example training scripts as a user starts them: by `gpudiag run`, with or without torchrun."""
+"""The examples as a user starts them: by `gpudiag run` or alone, with torchrun or without."""
 
 from __future__ import annotations
 

@@ -33,21 +33,26 @@ def test_a_killed_rank_is_told_as_killed(launch, taken):
 
 def test_hang_evidence_names_the_rank_that_did_not_come(launch, channel, taken):
     launch("ddp_transformer", "--slow-rank", "1", "--leave-collective-at", "30", ranks=2)
-    before = wait_for(lambda: steady(taken), seconds=60, every=3.0)
-    assert before["1"]["enqueued"] < before["0"]["enqueued"]
-    assert before["0"]["completed"] < before["0"]["enqueued"]
+    wait_for(lambda: [newest(taken, "steps_total", rank) for rank in "01"] == [29, 29], seconds=60)
+    enqueued = wait_for(lambda: apart(taken))
+    completed = newest(taken, "collective_sequence", "0", state="completed")
+    assert completed == enqueued["1"] == enqueued["0"] - 1
     answers = channel.command("ddp_transformer", "dump_stacks", {})
     assert [answer.ok for answer in answers] == [True, True]
-    stacks = {dict(e.fields)["rank"]: e.line for e in taken.events if e.type == "hang_dump"}
+    wait_for(lambda: len(taken.lines("hang_dump")) == 2)
+    stacks = {e.fields["rank"]: e.line for e in taken.events if e.type == "hang_dump"}
     assert "misbehave.py" in stacks["1"]
-    assert "misbehave.py" not in stacks["0"]
+    assert "backward" in stacks["0"]
 
 
-def steady(taken):
-    """The collective sequence numbers of each rank by state, once they stand still."""
-    found = [s for s in taken.samples if s.metric == "gpudiag_train_collective_sequence"]
-    by_rank = {}
-    for sample in found:
-        labels = dict(sample.labels)
-        by_rank.setdefault(labels["rank"], {})[labels["state"]] = sample.value
-    return by_rank
+def newest(taken, metric, rank, **labels):
+    """The newest value of a series, None before the first."""
+    wanted = {"rank": rank, **labels}.items()
+    samples = [s for s in list(taken.samples) if s.metric == f"gpudiag_train_{metric}"]
+    return next((s.value for s in reversed(samples) if wanted <= dict(s.labels).items()), None)
+
+
+def apart(taken):
+    """The last collective that each rank has come to, once they differ."""
+    found = {r: newest(taken, "collective_sequence", r, state="enqueued") for r in "01"}
+    return found if found["0"] != found["1"] else None
