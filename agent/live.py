@@ -27,6 +27,9 @@ class Owner(Protocol):
     @property
     def generation(self) -> int: ...
 
+    @property
+    def findings(self) -> list[Finding]: ...
+
 
 class LiveView:
     """A `View` of an engine at work and the probes' statuses."""
@@ -64,16 +67,13 @@ class LiveView:
 
     def findings(self) -> list[Finding]:
         """Pending, firing and recently resolved ones."""
-        with self._writer.lock:
-            return self._writer.engine.book.findings()
+        return self._writer.findings
 
     def past(self, since: float, until: float) -> list[Finding]:
         """Those that fired at any moment from `since` to `until`; in a replay those still held."""
-        with self._writer.lock:
-            if self._past:
-                return self._past(since, until)
-            known = self._writer.engine.book.findings()
-        return [f for f in known if f.fired_within(since, until)]
+        if self._past:
+            return self._past(since, until)
+        return [f for f in self._writer.findings if f.fired_within(since, until)]
 
     def unknown(self) -> list[Missing]:
         """What cannot be told at the moment, by symptom."""

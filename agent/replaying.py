@@ -27,6 +27,12 @@ class Player:
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._run, name="player", daemon=True)
 
+    @property
+    def findings(self) -> list[Finding]:
+        """Pending, firing and lately resolved ones."""
+        with self.lock:
+            return self.engine.book.findings()
+
     def now(self) -> float:
         """The recording's clock, epoch seconds as it was recorded."""
         return self._now

@@ -56,7 +56,9 @@ class Writer:
         self._observers = observers
         self._failed = ""
         self._told: dict[str, tuple[str, ...]] = {}
-        for known in self._turns(engine.book.findings()):
+        self.findings = engine.book.findings()
+        """Pending, firing and lately resolved ones, as they were saved; any thread may read it."""
+        for known in self._turns(self.findings):
             _announce(known)
         self._stopping = threading.Event()
         self._next_rules: tuple[Mapping[str, Rule], Mapping[str, Limits]] | None = None
@@ -133,9 +135,12 @@ class Writer:
             if only is None:
                 self._engine.ingest(self._about_self(now))
             changed += self._engine.evaluate(now, only)
-            # Before anyone can see it: what was shown once must survive a kill.
-            self._store.save(changed, now)
-            self.generation += 1
+            standing = self._engine.book.findings()
+        # Saved before anyone can see it, so that what was shown once survives a kill; and outside
+        # the lock, so that a slow disk keeps nobody from reading figures.
+        self._store.save(changed, now)
+        self.findings = standing
+        self.generation += 1
         turns = self._turns(changed)
         for finding in turns:
             _announce(finding)

@@ -15,7 +15,7 @@ from gpudiag.agent.exporters.prometheus import Renderer
 from gpudiag.agent.exporters.view import Reading, Snapshot, Snapshots
 from gpudiag.agent.findings.finding import Finding, State
 from gpudiag.probes.catalog import metrics, symptoms
-from gpudiag.probes.errors import UsageError
+from gpudiag.probes.errors import GpudiagError, UsageError
 
 RECENT_SECONDS = 30.0
 """How fresh a probe's last success must be for the agent to count as sampling."""
@@ -73,6 +73,8 @@ def routes(snapshots: Snapshots) -> list[Route]:
                 return _json(endpoint.answer(snapshots, request))
             except UsageError as error:
                 return _json({"error": str(error), "parameters": endpoint.parameters}, 400)
+            except GpudiagError as error:
+                return _json({"error": str(error)}, 503)
 
         return answer
 

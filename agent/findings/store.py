@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gpudiag.agent.findings.finding import Finding
+from gpudiag.probes.errors import GpudiagError
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,11 @@ _DISK = (
 """What sqlite says of a disk that refuses: the file itself may be sound."""
 
 
+_BETWEEN = """
+SELECT json FROM findings WHERE raised_at <= ? AND (ended_at IS NULL OR ended_at >= ?)
+ORDER BY raised_at DESC"""
+
+
 class Store:
     """One sqlite file of findings. A disk that refuses is told once and tried again next time.
 
@@ -47,6 +54,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.trouble = ""
+        self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._unsaved: dict[tuple[str, float], Finding] = {}
         try:
@@ -62,6 +70,10 @@ class Store:
 
     def save(self, changed: Iterable[Finding], now: float) -> None:
         """Write changed findings at once; what the disk refuses is kept for the next call."""
+        with self._lock:
+            self._save(changed, now)
+
+    def _save(self, changed: Iterable[Finding], now: float) -> None:
         for finding in changed:
             if finding.raised_at is not None:
                 self._unsaved[finding.id, finding.raised_at] = finding
@@ -90,12 +102,15 @@ class Store:
             db.execute("DELETE FROM findings WHERE ended_at < ?", (now - KEPT_SECONDS,))
 
     def between(self, since: float, until: float) -> list[Finding]:
-        """Findings that were firing at any moment from `since` to `until`, newest first."""
-        rows = self._file().execute(
-            "SELECT json FROM findings WHERE raised_at <= ? AND (ended_at IS NULL OR ended_at >= ?)"
-            " ORDER BY raised_at DESC",
-            (until, since),
-        )
+        """Findings that were firing at any moment from `since` to `until`, newest first.
+
+        From any thread; raises `GpudiagError` where the file cannot be read.
+        """
+        try:
+            with self._lock:
+                rows = self._file().execute(_BETWEEN, (until, since)).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise GpudiagError(f"cannot read findings in {self.path}: {error}") from error
         return [_decode(blob) for (blob,) in rows]
 
     def close(self) -> None:

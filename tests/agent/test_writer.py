@@ -159,3 +159,16 @@ def test_a_batch_that_fails_costs_itself_only(desk, caplog):
     assert wait_for(desk.findings)
     desk.writer.stop()
     desk.writer.thread.join(5)
+
+
+def test_a_slow_disk_keeps_nobody_from_reading(desk, monkeypatch):
+    read = []
+
+    def slow_save(changed, now):
+        read.append((desk.writer.lock.acquire(blocking=False), desk.writer.findings))
+        desk.writer.lock.release()
+
+    monkeypatch.setattr(desk.store, "save", slow_save)
+    desk.pass_(0, load=50)
+    assert read == [(True, [])], "the lock is free, and what is not saved is not shown"
+    assert [f.state for f in desk.writer.findings] == ["firing"]
