@@ -40,6 +40,8 @@ DAY = 86400.0
 HOUR = 3600.0
 RAW = 7200.0
 TRIFLE = 0.02
+# Pages that workers share make their shares wobble by some percent as siblings come and go.
+HOST_TRIFLE = 0.05
 # Groups are made a few times in a job's life, so that growth by steps need not go on to the end.
 LATE_STEPS = 0.2
 
@@ -180,7 +182,7 @@ def loaders(window: Window, told: Sequence[Key]) -> dict[Key, Worker]:
 def _host_growth(series: Series) -> Growth | None:
     """Growth beyond the trifle that shared pages come and go by, as the host's memory has them."""
     grown = growth(series)
-    return grown if grown and grown.grown >= TRIFLE * grown.level else None
+    return grown if grown and grown.grown >= HOST_TRIFLE * grown.level else None
 
 
 def growing_pids(window: Window, uuid: str) -> dict[str, Growth]:
