@@ -56,6 +56,9 @@ class SelfWatch:
     def samples(self, now: float) -> list[Sample]:
         """Cost as samples; call it every few seconds, `stretch` follows the last minute."""
         cost = self._cost()
+        if self._spent and now < self._spent[-1][0]:
+            # The clock was set back: shares across that moment mean nothing.
+            self._spent.clear()
         self._spent.append((now, cost.cpu_seconds))
         while now - self._spent[0][0] > BUDGET_WINDOW:
             self._spent.popleft()

@@ -14,13 +14,26 @@ import msgspec
 
 from gpudiag.agent import config as configuration
 from gpudiag.agent.config import Config
+from gpudiag.probes.errors import UsageError
 
 
 @click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), envvar="GPUDIAG_CONFIG")
+@click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    envvar="GPUDIAG_CONFIG",
+    help="A YAML file; deploy/gpudiag.yaml shows every key.",
+)
 @click.option("--listen", help="HOST:PORT over the configuration's.  [default: 127.0.0.1:9440]")
 @click.option("--replay", type=click.Path(path_type=Path), help="Serve a recording instead.")
-@click.option("--speed", type=click.FloatRange(min=0.01), default=1.0, show_default=True)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="How many times faster than it was recorded.",
+)
 def command(path: Path | None, listen: str | None, replay: Path | None, speed: float) -> None:
     """Watch this node: read its probes, judge, and show findings on a page, /metrics and an API.
 
@@ -63,6 +76,8 @@ def _watch(config: Config, path: Path | None, listen: str | None) -> None:
 
 
 def _play(config: Config, path: Path, speed: float) -> None:
+    if not speed > 0.0:
+        raise UsageError(f"--speed {speed} is no speed: write a number such as 20")
     from gpudiag.agent import replay
     from gpudiag.agent.daemon import agent_info
     from gpudiag.agent.exporters.view import Snapshots
