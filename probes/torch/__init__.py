@@ -54,6 +54,8 @@ def attach(
     session = CURRENT.attach(torch, options, eager=True)
     if session is None:
         return
+    if model is not None:
+        session.model.name(model)
     if optimizer is not None:
         several = isinstance(optimizer, list | tuple)
         session.optimizers.name(tuple(optimizer) if several else (optimizer,))

@@ -90,14 +90,6 @@ class Channel:
                 packets.append(packet)
         return packets
 
-    def greet(self) -> bool:
-        """Say hello (again); False where it could not be written."""
-        hello = wire.encode(self._hello())
-        if hello is not None and self._write(hello):
-            return True
-        self._lose()
-        return False
-
     def close(self) -> None:
         """Give the socket back. Also in a forked child: a copy held there would hide our end."""
         connection, self._socket = self._socket, None
@@ -118,7 +110,14 @@ class Channel:
             self._wait = min(self._wait * 2, LONGEST_WAIT)
             return False
         self._socket, self._wait = connection, FIRST_WAIT
-        return self.greet()
+        return self._greet()
+
+    def _greet(self) -> bool:
+        hello = wire.encode(self._hello())
+        if hello is not None and self._write(hello):
+            return True
+        self._lose()
+        return False
 
     def _write(self, data: bytes) -> bool:
         if self._socket is None:

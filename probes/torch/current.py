@@ -43,6 +43,7 @@ class Current:
         self._depth = max(0, self._depth - 1)
         if self._depth == 0 and self.session is not None and self._hooks is not None:
             self._hooks.remove()
+            self.session.oom.close()
             self.session.close("clean")
             self.session = self._hooks = None
 

@@ -8,8 +8,9 @@ from typing import Any
 from gpudiag.probes.torch.features import Features
 from gpudiag.probes.torch.meter import Value
 
-# On CUDA a sampled iteration reads events, which makes the host wait for the last backward once.
-CUDA_SECONDS_BETWEEN = 2.0
+# On CUDA a sampled iteration reads events, which makes the host wait for the last backward once:
+# not at every one. Torch's own rate is 100, too rare for steps of seconds.
+CUDA_RATE = 20
 
 
 class DdpWait:
@@ -29,14 +30,13 @@ class DdpWait:
     def __bool__(self) -> bool:
         return bool(self._modules)
 
-    def add(self, module: Any, step_seconds: float) -> None:
-        """Watch a DDP module whose steps take about `step_seconds`."""
+    def add(self, module: Any) -> None:
+        """Watch a DDP module."""
         if any(ref() is module for ref in self._modules):
             return
         self._modules.append(weakref.ref(module))
         on_cuda = getattr(module, "device_type", "cpu") != "cpu"
-        rate = CUDA_SECONDS_BETWEEN / max(step_seconds, 1e-3) if on_cuda else 1
-        self._features.ddp_rate(module, max(1, round(rate)))
+        self._features.ddp_rate(module, CUDA_RATE if on_cuda else 1)
 
     def peek(self) -> None:
         """Read the last sampled iteration of each module."""

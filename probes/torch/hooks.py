@@ -55,6 +55,7 @@ class Hooks:
         torch, scalars = self._session.torch, self._session.scalars
         self._patches.replace(torch.Tensor, "backward", scalars.backward)
         self._patches.replace(torch.amp.GradScaler, "scale", scalars.scale)
+        self._patches.replace(torch.autocast, "__enter__", self._session.model.autocast)
         for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
             self._patches.replace(owner, "clip_grad_norm_", scalars.norm)
 

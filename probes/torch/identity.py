@@ -26,7 +26,7 @@ def job_of(environment: Mapping[str, str], program: str) -> str:
         told = environment.get(name, "")
         if told not in {"", "none"}:
             return told
-    return Path(program).stem or "python"
+    return "python" if program.startswith("-") else Path(program).stem or "python"
 
 
 def layout_of(told: str | None, degrees: Mapping[str, int], world: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpudiag.probes.torch import evidence
+from gpudiag.probes.torch.census import BUDGET, Census, headline
 from gpudiag.probes.torch.commands import Answer, Handler
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Requests:
     def __init__(self, session: Session) -> None:
         self.callbacks: dict[str, Callable[..., Any]] = {}
         self._session = session
+        self._counting = Census(session.torch)
 
     def at_once(self) -> dict[str, Handler]:
         """Answered by the helper thread."""
@@ -30,6 +32,9 @@ class Requests:
     def at_boundary(self) -> dict[str, Handler]:
         """Carried out by the training thread at the end of a step."""
         return {
+            "snapshot": self._snapshot,
+            "record_steps": self._record_steps,
+            "census": self._census,
             "gc": self._gc,
             "empty_cache": self._empty_cache,
             "set_memory_fraction": self._set_memory_fraction,
@@ -52,6 +57,21 @@ class Requests:
     def _dump_stacks(self, _args: dict[str, Any]) -> Answer:
         self._session.event("hang_dump", evidence.stacks())
         return True, "", {"step": self._session.steps.count}
+
+    def _snapshot(self, _args: dict[str, Any]) -> Answer:
+        path = self._session.captures.snapshot("asked")
+        self._session.event("snapshot", str(path))
+        return True, "", {"path": str(path)}
+
+    def _record_steps(self, args: dict[str, Any]) -> Answer:
+        self._session.captures.record(int(args.get("steps", 2)))
+        return True, "the snapshot comes as an event", {}
+
+    def _census(self, args: dict[str, Any]) -> Answer:
+        budget = float(args.get("seconds", BUDGET))
+        found = self._counting.take(self._session.model.tensors(), budget)
+        self._session.event("census", headline(found), **found)
+        return True, "", {"seconds": found["seconds"], "cut_short": found["cut_short"]}
 
     def _gc(self, _args: dict[str, Any]) -> Answer:
         start = time.perf_counter()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudiag.probes.torch import wire
+from gpudiag.probes.torch.captures import Captures
 from gpudiag.probes.torch.channel import Channel
 from gpudiag.probes.torch.checkpoints import Checkpoints
 from gpudiag.probes.torch.combine import combined
@@ -17,8 +18,12 @@ from gpudiag.probes.torch.gc_pauses import GcPauses
 from gpudiag.probes.torch.guard import guarded
 from gpudiag.probes.torch.helper import Helper
 from gpudiag.probes.torch.identity import hello
+from gpudiag.probes.torch.kernels import Kernels
 from gpudiag.probes.torch.loader import Loader
+from gpudiag.probes.torch.memory import Memory
 from gpudiag.probes.torch.meter import Meter, Value
+from gpudiag.probes.torch.model import Model
+from gpudiag.probes.torch.oom import OomObserver
 from gpudiag.probes.torch.optimizers import Optimizers
 from gpudiag.probes.torch.options import Options
 from gpudiag.probes.torch.phases import Phases
@@ -51,14 +56,21 @@ class Session:
         self.gc = GcPauses()
         self.scalars = Scalars()
         self.ddp = DdpWait(self.features)
+        self.model = Model(torch, self.optimizers)
+        self.memory = Memory(torch, self.features)
+        self.captures = Captures(self.features, options.snapshots(), lambda: self.steps.count)
+        self.oom = OomObserver(self.features, self.captures, self.model.totals, self.event)
+        self.kernels = Kernels(torch, self.features, options.kernel_interval, self.event)
         self.requests = Requests(self)
         self.commands = Commands(
             self.requests.at_once(), self.requests.at_boundary(), self.send, self._hurry
         )
         self._meters: list[Meter] = [
             self.loader, self.phases, self.gc, self.checkpoints, self.scalars, self.ddp,
+            self.memory, self.model, self.kernels,
         ]  # fmt: skip
         self.exiting = False
+        self._looked = False
         self.on_begin: Callable[[], object] = lambda: None
         self._packet_at = 0
         self._hello: dict[str, Any] = {}
@@ -79,8 +91,14 @@ class Session:
         # Before the commands are looked at: one that comes meanwhile sets it to 0 again.
         self.steps.due = now + (PEEK_NS if self.ddp else PACKET_NS)
         self.begin()
+        if not self._looked:
+            self._look()
         if self.ddp:
             self.ddp.peek()
+        if self.kernels.boundary():
+            self._hurry()
+        if self.captures.recording():
+            self._recorded()
         if now >= self._packet_at:
             self._packet_at = now + PACKET_NS
             self._packet()
@@ -100,6 +118,7 @@ class Session:
 
     def close(self, reason: str, line: str = "") -> None:
         """Say goodbye and end the helper thread; waits a second at most."""
+        guarded(self.kernels.close)()
         helper, self._helper = self._helper, None
         if helper is not None:
             guarded(self._packet)()
@@ -114,7 +133,26 @@ class Session:
         self._channel = self._connection()
         self.steps.due = 0
 
+    def _look(self) -> None:
+        """At the second step all optimizers and modules that train are there to be seen."""
+        if self.steps.count < 2:
+            self._hurry()
+            return
+        self._looked = True
+        self.model.look()
+        for module in self.model.distributed():
+            self.ddp.add(module)
+
+    def _recorded(self) -> None:
+        self._hurry()
+        path = self.captures.finished()
+        if path is not None:
+            self.event("snapshot", str(path), recorded="steps")
+
     def _packet(self) -> None:
+        self._greet_again()
+        if self.torch.cuda.is_initialized():
+            self.oom.attach()
         steps = self.steps.done()
         checkpoint, backwards = self.checkpoints.spent_ns, self.scalars.backwards
         values = self.steps.take(steps)
@@ -124,13 +162,23 @@ class Session:
         if steps > 0:
             alone = self._hello.get("world_size") == 1
             values += combined(values, steps, checkpoint, backwards, alone)
+            if self.options.sequence_length:
+                limit = float(self.options.sequence_length)
+                values.append(("gpudiag_train_sequence_length_limit", {}, limit))
             self.send(wire.metrics(time.time(), values))
 
     def _greeting(self) -> dict[str, Any]:
         options = self.options
-        return hello(
-            self.torch, options.job, options.layout, {}, options.config, self.features.said()
-        )
+        config = {**self.model.config, **options.config}
+        degrees, said = self.model.degrees, self.features.said()
+        return hello(self.torch, options.job, options.layout, degrees, config, said)
+
+    def _greet_again(self) -> None:
+        """What hello says is known bit by bit: process group, GPU, model, a feature that fails."""
+        greeting = self._greeting()
+        if greeting != self._hello:
+            self._hello = greeting
+            self.send(greeting)
 
     def _connection(self) -> Channel:
         return Channel(self.options.socket, lambda: self._hello)

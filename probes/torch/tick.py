@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from gpudiag.probes.torch import wire
+from gpudiag.probes.torch.arrivals import Arrivals
 from gpudiag.probes.torch.channel import Channel
 from gpudiag.probes.torch.guard import FAILURES
 from gpudiag.probes.torch.meter import Value
+from gpudiag.probes.torch.watch import Watch
 
 if TYPE_CHECKING:
     from gpudiag.probes.torch.session import Session
@@ -20,6 +22,8 @@ class Tick:
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
         self._channel = channel
+        self._arrivals = Arrivals(session.features)
+        self._watch = Watch()
 
     def run(self) -> None:
         """One turn."""
@@ -28,6 +32,20 @@ class Tick:
         count = self._session.steps.count
         if count:
             values.append(("gpudiag_train_steps_total", {}, float(count)))
+            values += self._arrivals.sequences()
+            self._tell_arrivals()
+            self._tell_stall(count)
         self._channel.send(wire.metrics(time.time(), values))
         while FAILURES.untold:
             self._session.event("hook_failed", FAILURES.untold.popleft())
+
+    def _tell_arrivals(self) -> None:
+        for group, entries in self._arrivals.entries(time.monotonic()).items():
+            packet = {"kind": "arrivals", "time": time.time(), "group": group, "entries": entries}
+            self._channel.send(packet)
+
+    def _tell_stall(self, count: int) -> None:
+        quiet = self._watch.look(count, time.monotonic())
+        if quiet is not None:
+            line = f"no step ended for {quiet:.0f} s after step {count}"
+            self._session.event("step_timeout", line)

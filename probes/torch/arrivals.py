@@ -1,0 +1,85 @@
+"""When this rank came to each collective, from torch's flight recorder: no hook, no clock sync."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import Any
+
+from gpudiag.probes.torch.features import Features
+from gpudiag.probes.torch.meter import Value
+
+MOST = 64
+# A dump of 2000 entries takes milliseconds of a core beside training: at most 1 in 500 of it.
+SHARE = 500
+
+Entry = tuple[int, int, int | None]
+"""Sequence number in the group, created (epoch ns), duration (ns; None where not timed)."""
+
+
+class Arrivals:
+    """Reads the recorders of all backends; for the helper thread.
+
+    On NCCL the time is that of enqueueing by the CPU, which may run ahead of the GPU; durations
+    are there with `TORCH_NCCL_ENABLE_TIMING=1`.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self._dumps = (features.flight_recorder, features.nccl_recorder)
+        self._last: dict[str, int] = {}
+        # The status goes by a number of this process alone; entries tell the group's name.
+        self._names = {"0": "default"}
+        self._next = 0.0
+
+    def sequences(self) -> list[Value]:
+        """Last collective of each group, enqueued and completed; cheap, with no entries read."""
+        values: list[Value] = []
+        for dump in self._dumps:
+            content = dump(False) or {}
+            for group, status in content.get("pg_status", {}).items():
+                if group in self._names:
+                    values += _sequence(self._names[group], status)
+        return values
+
+    def entries(self, now: float) -> dict[str, list[Entry]]:
+        """The collectives since the last call, by group, the newest `MOST` of each.
+
+        Empty until `now` (seconds, monotonic) reaches the time that the cost of the last allows.
+        """
+        if now < self._next:
+            return {}
+        start = time.thread_time()
+        found: dict[str, list[Entry]] = defaultdict(list)
+        for dump in self._dumps:
+            for entry in (dump(True) or {}).get("entries", []):
+                self._sort(entry, found)
+        self._next = now + max(1.0, (time.thread_time() - start) * SHARE)
+        for group, entries in found.items():
+            self._last[group] = max(entry[0] for entry in entries)
+        return {group: entries[-MOST:] for group, entries in found.items()}
+
+    def _sort(self, entry: dict[str, Any], found: dict[str, list[Entry]]) -> None:
+        if entry.get("is_p2p"):
+            return
+        group, sequence = _name(entry["process_group"]), entry["collective_seq_id"]
+        self._names[str(entry["pg_id"])] = group
+        if sequence > self._last.get(group, 0):
+            duration = entry.get("duration_ms")
+            nanoseconds = None if duration is None else int(duration * 1e6)
+            found[group].append((sequence, entry["time_created_ns"], nanoseconds))
+
+
+def _name(group: tuple[str, str]) -> str:
+    """Group 0 is the default; others go by number and the description the user gave."""
+    number, description = str(group[0]), str(group[1])
+    if number == "0":
+        return "default"
+    return f"{number}:{description}" if description not in {"", "undefined"} else number
+
+
+def _sequence(name: str, status: dict[str, int]) -> list[Value]:
+    return [
+        ("gpudiag_train_collective_sequence", {"group": name, "state": state}, float(number))
+        for state in ("enqueued", "completed")
+        if (number := status.get(f"last_{state}_collective", -1)) >= 0
+    ]
