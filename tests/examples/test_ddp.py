@@ -78,3 +78,4 @@ def test_none_is_named_where_all_are_alike(agent, launch, script, ranks):
     while time.monotonic() < end:
         assert blamed(agent, "alike") == set()
         time.sleep(2.0)
+    assert agent.metric("gpudiag_train_last_arrivals_ratio", job="alike"), "nothing could tell"
