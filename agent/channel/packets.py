@@ -40,8 +40,7 @@ class Hello(_Packet, frozen=True):
     uuid: str | None = None
     framework: str = ""
     layout: str = ""
-    config: dict[str, str] = {}
-    features: dict[str, Any] = {}
+    config: dict[str, Any] = {}
 
 
 class Metrics(_Packet, frozen=True):

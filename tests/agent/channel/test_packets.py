@@ -20,6 +20,11 @@ def test_a_hello_with_only_what_it_must_have():
     assert (said.pid, said.job, said.rank, said.world_size) == (7, "a", 3, None)
 
 
+def test_a_configuration_of_any_values_is_taken():
+    said = parse(b'{"kind":"hello","pid":7,"config":{"precision":null,"x":3},"features":[1]}')
+    assert isinstance(said, Hello)
+
+
 def test_an_unknown_kind_is_no_error():
     assert parse(b'{"kind":"later","x":1}') is None
 

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import subprocess
 import sys
 import time
 
@@ -19,6 +20,16 @@ said = {"kind": "hello", "pid": os.getpid(), "job": os.environ["GPUDIAG_JOB"], "
 agent.send(json.dumps(said).encode())
 time.sleep(0.5)
 os.kill(os.getpid(), 11)
+"""
+
+TORCH = """
+import time, torch
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(150):
+    model(torch.ones(8, 4)).sum().backward()
+    optimizer.step()
+    time.sleep(0.02)
 """
 
 
@@ -44,3 +55,14 @@ def test_the_parent_tells_the_signal_that_ended_the_training(start):
         told = b"".join(data for (data,) in db.execute("SELECT data FROM event"))
     db.close()
     assert b"rank=0 code=-11 signal=SIGSEGV" in told
+
+
+def test_a_script_that_knows_nothing_of_it_is_watched(start, tmp_path):
+    agent = start()
+    (tmp_path / "tiny.py").write_text(TORCH)
+    command = [sys.executable, "-c", "from gpudiag.agent.cli import main; main()", "run"]
+    command += ["--socket", str(agent.socket), "--", sys.executable, str(tmp_path / "tiny.py")]
+    with subprocess.Popen(command) as training:
+        steps = wait_for(lambda: agent.metric("gpudiag_train_steps_total", job="tiny"), 30.0)
+    assert steps[0] > 0
+    assert training.returncode == 0
