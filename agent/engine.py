@@ -64,7 +64,8 @@ class Engine:
     def evaluate(self, now: float, only: Set[str] | None = None) -> list[Finding]:
         """Run all rules, or `only` some, as of `now`; gives the findings that changed."""
         self.window.now = now
-        symptoms = self._rules if only is None else self._rules.keys() & only
+        # In the registry's order: a set's would change from run to run, and folds with it.
+        symptoms = [symptom for symptom in self._rules if only is None or symptom in only]
         ended, self._ended = {("job", job) for job in self._ended}, []
         over = self.book.end(now, lambda subject: bool(ended & {*subject}), "ended")
         return over + self.book.update(now, {symptom: self._run(symptom) for symptom in symptoms})

@@ -143,7 +143,7 @@ def test_the_command_records_an_agent(tmp_path: Path) -> None:
     [
         (["--duration", "5"], "'5' is not a duration"),
         (["--max-size", "1"], "'1' is not a size"),
-        (["--agent", "localhost:1"], "is not an address"),
+        (["--agent", "localhost:1"], "no agent answers at http://localhost:1"),
         (["--out", ""], "names no recording"),
         (["--agent", "http://127.0.0.1:1"], "no agent answers at http://127.0.0.1:1"),
     ],
