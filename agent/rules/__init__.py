@@ -27,8 +27,10 @@ _FILES = (
     "profiling_source_broken",
     "row_remap_failed",
     "row_remap_pending",
+    "serving_stalled",
     "straggler",
     "thermal_throttle",
+    "training_interrupted",
 )
 
 
