@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from gpudiag.agent import units
 from gpudiag.agent.analysis.memory.asked import Asked
-from gpudiag.agent.analysis.memory.compare import Change, compare
 from gpudiag.agent.analysis.memory.digest import Digest
-from gpudiag.agent.analysis.memory.report import Report, report
-from gpudiag.agent.commands import output
-from gpudiag.agent.commands.leaks import reading, tables, terminal
-from gpudiag.agent.commands.leaks.plain import plain
+from gpudiag.agent.commands.leaks import reading
 from gpudiag.probes.errors import UsageError
 
+if TYPE_CHECKING:
+    from gpudiag.agent.analysis.memory.compare import Change
+    from gpudiag.agent.analysis.memory.report import Report
+
 CANNOT_TELL = 3
+SEVERITIES = ("info", "warning", "critical")
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType[int]):
     """`80GiB`."""
 
     name = "size"
@@ -31,7 +32,7 @@ class _Size(click.ParamType):
         return value if isinstance(value, int) else units.size(value)
 
 
-class _Sizes(click.ParamType):
+class _Sizes(click.ParamType[tuple[int, ...]]):
     """`10GiB,11GiB`: one figure per snapshot."""
 
     name = "size,size,..."
@@ -43,7 +44,9 @@ class _Sizes(click.ParamType):
 @click.command()
 @click.argument("snapshots", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One object; the schema: docs in plain.py.")
-@click.option("--html", type=click.Path(path_type=Path), help="Also write a page, readable offline.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="Also write a page, readable offline."
+)
 @click.option("--diff", is_flag=True, help="Put the first and the last snapshot side by side.")
 @click.option("--rank", type=int, help="Only files whose path names this rank (rank3).")
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Rows a table.")
@@ -54,7 +57,13 @@ class _Sizes(click.ParamType):
 @click.option("--host-used", type=_Sizes(), default=(), help="Host memory, at each snapshot.")
 @click.option("--census", type=click.Path(path_type=Path), help="Who holds live tensors (JSON).")
 @click.option("--max-size", type=_Size(), default="4GiB", show_default=True, help="Of one file.")
-@output.fail_on
+@click.option(
+    "--fail-on",
+    type=click.Choice(SEVERITIES),
+    default="warning",
+    show_default=True,
+    help="Exit 1 when the verdict is of this severity or worse.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -89,14 +98,18 @@ def command(
         census=reading.census(census),
     )
     chosen = reading.files(snapshots, rank)
-    files = reading.digests(chosen, max_size, Console(stderr=True))
+    files = reading.digests(chosen, max_size, shown=sys.stderr.isatty())
     if not any(digest.devices for _, digest in files):
         raise UsageError("the snapshots are empty: no device had memory when they were taken")
+    from gpudiag.agent.analysis.memory.report import report
+
     made = report(files, asked)
     changes = _changes([digest for _, digest in files]) if diff else None
     if html:
         _write(html, made)
     if as_json:
+        from gpudiag.agent.commands.leaks.plain import plain
+
         click.echo(json.dumps(plain(made, top, changes)))
     else:
         _show(made, changes, top)
@@ -106,10 +119,17 @@ def command(
 def _changes(files: list[Digest]) -> list[Change]:
     if len(files) < 2:
         raise UsageError("--diff needs two snapshots or more: name the one before, too")
+    from gpudiag.agent.analysis.memory.compare import compare
+
     return compare(files[0].devices[0], files[-1].devices[0])
 
 
 def _show(made: Report, changes: list[Change] | None, top: int) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from gpudiag.agent.commands.leaks import tables, terminal
+
     console = Console(highlight=False)
     terminal.show(console, made, top)
     if changes is not None:
@@ -127,8 +147,8 @@ def _write(path: Path, made: Report) -> None:
 
 
 def _exit_code(made: Report, fail_on: str) -> int:
-    limit = output.SEVERITIES.index(fail_on)
+    limit = SEVERITIES.index(fail_on)
     grave = [p.verdict.severity for p in made.parts if p.verdict.severity]
-    if any(output.SEVERITIES.index(severity) >= limit for severity in grave):
+    if any(SEVERITIES.index(severity) >= limit for severity in grave):
         return 1
     return CANNOT_TELL if any(p.verdict.kind == "cannot tell" for p in made.parts) else 0

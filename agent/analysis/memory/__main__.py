@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from gpudiag.agent.analysis.memory.digest import REFUSED
 from gpudiag.agent.analysis.memory.digesting import digest
-from gpudiag.agent.analysis.memory.isolated import REFUSED
 from gpudiag.agent.analysis.snapshots import opened, shaped
 from gpudiag.probes.errors import UsageError
 

@@ -8,7 +8,7 @@ import msgspec
 
 from gpudiag.agent.analysis.memory import categories
 from gpudiag.agent.analysis.memory.asked import Holder
-from gpudiag.agent.analysis.memory.frames import Hint
+from gpudiag.agent.analysis.memory.frames import Hint, short
 from gpudiag.agent.analysis.memory.growth import Growth
 
 SYMPTOM = "memory-slow-growth"
@@ -37,6 +37,7 @@ class Cause(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
+_GRAPH = 3
 _OPEN = Rival(TEMPORARY, "before gc has run the two look alike; nothing here falls yet")
 _SETTLES = "one `gc.collect()` and a snapshot after it: what falls was held by reference cycles"
 _NO_CACHE = Rival(CACHING, "live blocks grow, not the allocator's cache")
@@ -44,30 +45,61 @@ _NO_CACHE = Rival(CACHING, "live blocks grow, not the allocator's cache")
 
 def of_leak(leaks: Sequence[Growth], held_by: Holder | None) -> Cause:
     """The cause of the largest leak; `held_by` is who holds its tensors, from a census."""
-    worst = leaks[0]
-    forward = [leak for leak in leaks if leak.category == categories.ACTIVATIONS]
-    if worst.category == categories.COMM:
-        return Cause(COMM, "it is asked for by communication code", (_NO_CACHE,))
-    if len(forward) >= 3 and not held_by:
-        why = f"{len(forward)} call sites of the forward pass grow together: whole graphs are kept"
-        return Cause(RETAINED, why, (_NO_CACHE, _OPEN), (_SETTLES,))
+    return next(found for judge in _JUDGES if (found := judge(leaks, held_by)))
+
+
+def _communication(leaks: Sequence[Growth], _: Holder | None) -> Cause | None:
+    if leaks[0].category != categories.COMM:
+        return None
+    return Cause(COMM, "it is asked for by communication code", (_NO_CACHE,))
+
+
+def _graph(leaks: Sequence[Growth], held_by: Holder | None) -> Cause | None:
     if held_by and held_by.graph:
         return Cause(RETAINED, "the census finds tensors with a graph", (_NO_CACHE,))
+    forward = [leak for leak in leaks if leak.category == categories.ACTIVATIONS]
+    if held_by or len(forward) < _GRAPH:
+        return None
+    caller = shared_caller(forward)
+    under = f" under {caller}" if caller else ""
+    why = f"{len(forward)} call sites of the forward pass{under} grow together: whole graphs stay"
+    return Cause(RETAINED, why, (_NO_CACHE, _OPEN), (_SETTLES,))
+
+
+def shared_caller(leaks: Sequence[Growth]) -> str:
+    """The innermost call that all these sites were made under: `llm/train.py:88 train_step`."""
+    chains = [set(leak.site.chain) for leak in leaks]
+    common = set.intersection(*chains)
+    inner = next((call for call in leaks[0].site.chain if call in common), "")
+    path, _, name = inner.rpartition(" ")
+    return f"{short(path)} {name}".strip()
+
+
+def _phase(leaks: Sequence[Growth], _: Holder | None) -> Cause | None:
+    worst = leaks[0]
     if worst.by == "size" and worst.count_last <= worst.count_first + 1:
         why = "one block that is made anew and larger each time, as by torch.cat"
         return Cause(LOGGED, why, (Rival(RETAINED, "the number of blocks stays"), _NO_CACHE))
     if worst.site.hints & Hint.SIDE or worst.category == categories.CACHE:
         why = "its line is evaluation or a cache by name"
         return Cause(LOGGED, why, (Rival(RETAINED, "possible, with the same cure"), _NO_CACHE))
+    return None
+
+
+def _retained(leaks: Sequence[Growth], held_by: Holder | None) -> Cause:
     if held_by:
         why = "the census finds tensors without a graph: a log or metric buffer"
         return Cause(RETAINED, why, (_NO_CACHE, Rival(TEMPORARY, "the census names a holder")))
+    hook = leaks[0].site.hints & Hint.HOOK
     return Cause(
         RETAINED,
-        "hook code keeps it" if worst.site.hints & Hint.HOOK else "blocks of every age are alive",
+        "hook code keeps it" if hook else "blocks of every age are alive",
         (_NO_CACHE, _OPEN),
         (_SETTLES, "a census of live tensors (--census): it names who holds them"),
     )
+
+
+_JUDGES = (_communication, _graph, _phase, _retained)
 
 
 def holder(leak: Growth, census: Sequence[Holder]) -> Holder | None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 import msgspec
 
 from gpudiag.agent.analysis.memory.digest import Device
-from gpudiag.agent.analysis.memory.frames import Site
+from gpudiag.agent.analysis.memory.frames import NOWHERE, Site
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,13 +69,14 @@ def _paired(old: dict[int, _Tally], new: dict[int, _Tally]) -> list[Change]:
 
 
 def _change(a: _Tally | None, b: _Tally | None) -> Change:
-    site, category = (b or a or ())[:2]
+    empty = (NOWHERE, "", 0, 0)
+    site, category, *_ = b or a or empty
     return Change(
         site=site,
         category=category,
-        before=a[2] if a else 0,
-        after=b[2] if b else 0,
-        count_before=a[3] if a else 0,
-        count_after=b[3] if b else 0,
+        before=(a or empty)[2],
+        after=(b or empty)[2],
+        count_before=(a or empty)[3],
+        count_after=(b or empty)[3],
         moved=bool(a and b and a[0].line != b[0].line),
     )

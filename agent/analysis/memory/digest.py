@@ -7,6 +7,9 @@ import msgspec
 from gpudiag.agent.analysis.memory.frames import Site
 from gpudiag.agent.analysis.memory.pools import Pool
 
+REFUSED = 2
+"""Exit status of the child that reads a file which is no snapshot; its last line says why."""
+
 
 class Live(msgspec.Struct, frozen=True, array_like=True):
     """Live memory of one call site and category: `bytes` of its blocks, `asked` of its requests.
@@ -26,7 +29,7 @@ class Live(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Moment(msgspec.Struct, frozen=True, array_like=True):
-    """One moment of the recording at the same phase: `step` from the first, epoch µs (0: untold)."""
+    """A moment at the same phase of the step: `step` counts from the first, epoch µs or 0."""
 
     step: int
     time_us: int

@@ -13,10 +13,12 @@ from gpudiag.agent.analysis.memory.pools import pools
 from gpudiag.agent.analysis.memory.troughs import troughs
 from gpudiag.agent.analysis.memory.walk import Walk, walk
 from gpudiag.agent.analysis.snapshots import Memory, Segment
-from gpudiag.agent.analysis.snapshots.shape import whole
+from gpudiag.agent.analysis.snapshots.shape import pool_id, whole
 
-DRAWN = 120
-"""Moments of the chart over time."""
+DRAWN, DRAWN_OF_MANY = 120, 16
+"""Moments of the chart over time, and of that of a trace of `MANY` entries, to save time."""
+
+MANY = 200_000
 
 
 def digest(memory: Memory, name: str) -> Digest:
@@ -55,7 +57,8 @@ def _device(memory: Memory, device: int, segments: list[Segment], notes: list[st
     sites = Sites()
     if len(moments.marks) < steps.FEW:
         moments = troughs(trace, sites.number)
-    even = [n * len(trace) // DRAWN for n in range(DRAWN + 1)]
+    drawn = DRAWN if len(trace) < MANY else DRAWN_OF_MANY
+    even = [n * len(trace) // drawn for n in range(drawn + 1)]
     marks = sorted({*even, *moments.marks})
     walked = walk(trace, marks, sites.number)
     if walked.bad:
@@ -85,7 +88,7 @@ def _device(memory: Memory, device: int, segments: list[Segment], notes: list[st
         peak=max(total, total - walked.allocated[-1] + walked.peak),
         at_peak=holding.at_peak(walked, held, sites),
         sizes=_common(walked, segments),
-        ooms=list(_ooms(trace, walked, at, marks)),
+        ooms=list(_ooms(walked, at)),
         pins=layout.pins(segments, held.site_of),
         rows=layout.rows(segments, held.category_of),
         blocks=[Alive(b.address, b.size, held.site_of(b), held.born_of(b)) for b in held.blocks],
@@ -129,18 +132,14 @@ def _common(walked: Walk, segments: list[Segment]) -> dict[int, int]:
     return dict(ranked[:200])
 
 
-def _ooms(
-    trace: Sequence[Any], walked: Walk, at: Sequence[int], marks: Sequence[int]
-) -> Iterator[Oom]:
+def _ooms(walked: Walk, at: Sequence[int]) -> Iterator[Oom]:
     for failure in walked.failures[-20:]:
-        pool = failure.entry.get("pool_id")
-        sound = isinstance(pool, list | tuple) and len(pool) == 2
         yield Oom(
             size=failure.size,
             device_free=failure.device_free,
             time_us=whole(failure.entry.get("time_us")) or 0,
             site=failure.site,
             stream=whole(failure.entry.get("stream")) or 0,
-            pool=(whole(pool[0]) or 0, whole(pool[1]) or 0) if sound else (0, 0),
+            pool=pool_id(failure.entry),
             step=sum(position <= failure.mark for position in at),
         )

@@ -6,8 +6,8 @@ a model hub) stay in the chain, those of torch and of Python itself do not.
 
 from __future__ import annotations
 
-import hashlib
 import re
+import zlib
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -134,6 +134,7 @@ class Sites:
     def __init__(self) -> None:
         self.found: list[Site] = [NOWHERE]
         self._frames: dict[int, Frame] = {}
+        self._interned: dict[Frame, Frame] = {}
         self._lists: dict[int, int] = {}
         self._stacks: dict[int, int] = {}
         self._chains: dict[tuple[Any, ...], int] = {}
@@ -163,12 +164,13 @@ class Sites:
         for raw in frames[:DEEPEST]:
             frame = table.get(id(raw))
             if frame is None:
-                frame = table[id(raw)] = read_frame(raw)
+                read = read_frame(raw)
+                frame = table[id(raw)] = self._interned.setdefault(read, read)
             if frame.layer or frame.hints or frame.op:
                 seen.append(frame)
         if not seen:
             return 0
-        key = tuple(seen)
+        key = tuple(map(id, seen))
         number = self._chains.get(key)
         if number is None:
             number = self._chains[key] = len(self.found)
@@ -222,6 +224,12 @@ def short(file: str, parts: int = 2) -> str:
     return "/".join(file.replace("\\", "/").split("/")[-parts:])
 
 
+def _stable(text: str) -> str:
+    """Twelve hex digits that are the same on every machine and in every run."""
+    data = text.encode("utf-8", "replace")
+    return f"{zlib.crc32(data):08x}{zlib.adler32(data) & 0xFFFF:04x}"
+
+
 def _site(seen: list[Frame]) -> Site:
     hints = 0
     for frame in seen:
@@ -234,10 +242,14 @@ def _site(seen: list[Frame]) -> Site:
         # Autograd's own threads run no Python: the operator is all there is to name.
         where = "(backward)" if hints & Hint.BACKWARD else "(C++)"
         first = inner = Frame(Layer.NOISE, where, 0, op or first.name.split("(")[0][-60:], 0, "")
-    via = f"{short(inner.file)}:{inner.line} {inner.name}" if inner is not first else op * (op != first.name)
+    via = (
+        f"{short(inner.file)}:{inner.line} {inner.name}"
+        if inner is not first
+        else op * (op != first.name)
+    )
     named = [f"{short(f.file)} {f.name}" for f in chain or [first]] + [op]
     return Site(
-        id=hashlib.blake2s("\n".join(named).encode("utf-8", "replace"), digest_size=5).hexdigest(),
+        id=_stable("\n".join(named)),
         file=first.file or first.name[:80],
         line=first.line,
         function=first.name,

@@ -159,11 +159,11 @@ def at_peak(walked: Walk, held: Held, sites: Sites) -> list[Live]:
         if block.address not in held.births:
             key = held.sites[block.address], held.categories[block.address], False
             _tally(sums, key, block.size)
-    for entry, _ in [*walked.freed_since, *walked.live.values()]:
+    for entry, _, size in [*walked.freed_since, *walked.live.values()]:
         born = entry.get("time_us")
         if time is not None and born is not None and born > time:
             continue
-        site, size = sites.number(entry.get("frames")), (entry["size"] + 511) & -512
+        site = sites.number(entry.get("frames"))
         category = categories.by_profiler(entry.get("category")) or categories.by_site(
             sites.found[site].hints, size, framed=bool(site)
         )
@@ -171,7 +171,9 @@ def at_peak(walked: Walk, held: Held, sites: Sites) -> list[Live]:
     return _largest(sums)[:60]
 
 
-def _tally(sums: dict[tuple[int, str, bool], list[int]], key: tuple[int, str, bool], size: int) -> None:
+def _tally(
+    sums: dict[tuple[int, str, bool], list[int]], key: tuple[int, str, bool], size: int
+) -> None:
     tally = sums.setdefault(key, [0, 0, 0])
     tally[0] += size
     tally[1] += size

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from gpudiag.agent.analysis.memory.digest import Digest
+from gpudiag.agent.analysis.memory.digest import REFUSED, Digest
 from gpudiag.agent.analysis.snapshots import MAX_BYTES
 from gpudiag.probes.errors import GpudiagError, UsageError
 
-REFUSED = 2
 _TOLD = "gpudiag: "
 
 

@@ -11,7 +11,7 @@ from gpudiag.agent.analysis.memory.frames import Sites
 from gpudiag.agent.analysis.memory.holding import Held
 from gpudiag.agent.analysis.memory.walk import Walk
 
-MOST = 600
+MOST = 300
 _CHANGES = 3
 
 
@@ -22,7 +22,7 @@ def series(walked: Walk, held: Held, sites: Sites, at: Sequence[int]) -> list[Se
     ends = _ends(held)
     ranked = sorted(
         (site for site, changes in walked.lived.items() if len(changes) >= _CHANGES),
-        key=lambda site: -_moved(walked.lived[site]),
+        key=lambda site: _worth(walked.lived[site]),
     )
     freed = _freed(walked)
     found = []
@@ -61,8 +61,10 @@ def chart(walked: Walk, held: Held, sites: Sites) -> Chart:
     return Chart(tuple(mark / last for mark in walked.marks), values)
 
 
-def _moved(changes: Mapping[int, Sequence[int]]) -> int:
-    return sum(abs(change[0]) for change in changes.values())
+def _worth(changes: Mapping[int, Sequence[int]]) -> tuple[bool, int]:
+    """Sort key: sites that ended with more blocks, then those that moved most bytes."""
+    more = sum(change[1] for change in changes.values()) >= _CHANGES
+    return not more, -sum(abs(change[0]) for change in changes.values())
 
 
 def _ends(held: Held) -> dict[int, tuple[int, int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -15,7 +14,6 @@ from gpudiag.agent.analysis.memory.requests import Request, serve, typical
 from gpudiag.agent.analysis.memory.timeline import Timeline, timeline
 from gpudiag.agent.analysis.memory.verdict import Case, Verdict, verdict
 
-_RANK = re.compile(r"(?i)rank[-_=]?(\d+)")
 ORDER = (
     "fragmentation", "out of memory", "leak", "outside torch", "host side", "caching", "sawtooth",
     "cannot tell", "warm-up", "steady",
@@ -50,12 +48,6 @@ class Report(msgspec.Struct, frozen=True):
         return self.parts[0].verdict
 
 
-def rank_of(name: str) -> int | None:
-    """The rank that a file's path names: `rank3_snapshot.pickle`; None where it names none."""
-    found = _RANK.findall(name)
-    return int(found[-1][:6]) if found else None
-
-
 def report(files: Sequence[tuple[int | None, Digest]], asked: Asked) -> Report:
     """Judge every device of every rank; files are in the order in which they were taken."""
     ranks: dict[int | None, list[Digest]] = {}
@@ -84,7 +76,7 @@ def _part(rank: int | None, files: list[Digest], number: int, asked: Asked) -> P
     room = headroom(device, asked)
     end = outlook(points, [g for g in found if g.leaks], room) if points else None
     asks = requests(device, asked)
-    case = Case(device, points, found, told, asks, end, asked)
+    case = Case(device, points, found, told, asks, end, asked, files[-1].step)
     return Part(
         rank=rank,
         files=tuple(file.name for file in files),
@@ -114,7 +106,5 @@ def requests(device: Device, asked: Asked) -> list[Request]:
         )
     if size := typical(device.sizes):
         busiest = max((p for p in pools if not p.private), key=lambda p: p.live, default=None)
-        asks.append(
-            serve("typical", size, pools, free, stream=busiest.stream if busiest else 0)
-        )
+        asks.append(serve("typical", size, pools, free, stream=busiest.stream if busiest else 0))
     return asks

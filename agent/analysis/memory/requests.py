@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from gpudiag.agent.analysis.memory import figures
 from gpudiag.agent.analysis.memory.pools import SMALL_REQUEST, Pool, segment_for
 from gpudiag.agent.analysis.snapshots.shape import DEFAULT_POOL
-from gpudiag.agent.units import spell_bytes
 
 Answer = Literal["yes", "new segment", "after empty_cache", "no", "unknown"]
 
@@ -62,23 +62,24 @@ def serve(
     own = [p for p in found if (p.stream, p.id, p.small) == (stream, pool, small)]
     largest = max((p.largest for p in own), default=0)
     if largest >= size:
-        return Request(kind, size, "yes", f"a free block of {spell_bytes(largest)} serves it")
+        return Request(kind, size, "yes", f"a free block of {figures.size(largest)} serves it")
     needs = segment_for(size, expandable=any(p.expandable for p in own))
     given = sum(p.releasable for p in found)
     missed = _missed(found, own)
-    where = f"no free block is that large (largest {spell_bytes(largest)})"
+    where = f"no free block is that large (largest {figures.size(largest)})"
     if device_free is None:
-        why = f"{where}; a new segment of {spell_bytes(needs)} is needed, what the device has left is not known"
+        new = f"a new segment of {figures.size(needs)} is needed"
+        why = f"{where}; {new}, and what the device has left is not known"
         return Request(kind, size, "unknown", why, _cause(size, missed), missed)
     if device_free >= needs:
-        why = f"{where}, the device has {spell_bytes(device_free)} left for a new segment"
+        why = f"{where}, the device has {figures.size(device_free)} left for a new segment"
         return Request(kind, size, "new segment", why)
     if device_free + given >= needs:
-        why = f"{where}; giving back {spell_bytes(given)} of whole free segments makes room"
+        why = f"{where}; giving back {figures.size(given)} of whole free segments makes room"
         return Request(kind, size, "after empty_cache", why)
     cause = _cause(size, missed, device_free + given)
-    parts = ", ".join(f"{spell_bytes(n)} {what}" for what, n in _words(missed)) or "nothing free"
-    left = f"the device has {spell_bytes(device_free)} left"
+    parts = ", ".join(f"{figures.size(n)} {what}" for what, n in _words(missed)) or "nothing free"
+    left = f"the device has {figures.size(device_free)} left"
     return Request(kind, size, "no", f"{where}; {left}; {parts}", cause, missed)
 
 

@@ -37,7 +37,7 @@ def moments(trace: Sequence[Any], annotations: Sequence[Mapping[str, Any]]) -> M
     if len(inside) < FEW:
         return Moments([], [], "")
     every = -(-len(inside) // MOST)
-    kept = inside[:: -every][::-1]
+    kept = inside[::-every][::-1]
     marks = [bisect_left(trace, t, key=lambda entry: entry["time_us"]) for _, t in kept]
     return Moments(marks, [n - kept[0][0] for n, _ in kept], phase)
 
@@ -70,7 +70,7 @@ def _worth(name: str) -> int:
 
 
 def step_of(annotations: Sequence[Mapping[str, Any]], name: str) -> int | None:
-    """The training step that a snapshot was taken at: by the profiler's count, or the file's name."""
+    """The step a snapshot was taken at: by the profiler's count, or by the file's name."""
     numbers = [int(m[1][:15]) for a in annotations if (m := _NUMBERED.fullmatch(a["name"]))]
     if numbers:
         return max(numbers) + 1

@@ -17,7 +17,10 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Line:
-    """One call site over the points: live bytes and blocks. Last interval: blocks kept, new, gone."""
+    """One call site over the points: live bytes and blocks.
+
+    Of its blocks `kept` were there at the last point but one, `new` not, and `gone` are no more.
+    """
 
     site: Site
     category: str
@@ -159,5 +162,3 @@ def _borrow(made: Timeline, last: Device) -> None:
         if known := made.lines.get(key_of(last.sites[line.site])):
             known.bulk = line.bulk
             known.freed_at = tuple(last.sites[n] for n in line.freed_at)
-
-

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -105,7 +105,7 @@ def lag_one(ys: Sequence[float]) -> float:
     middle = sum(ys) / len(ys)
     off = [y - middle for y in ys]
     total = sum(value * value for value in off)
-    return sum(a * b for a, b in zip(off, off[1:], strict=False)) / total if total else 0.0
+    return sum(a * b for a, b in pairwise(off)) / total if total else 0.0
 
 
 def _thinned_slope(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float, float]:
@@ -115,7 +115,7 @@ def _thinned_slope(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, flo
 
 def _of_few(ys: Sequence[float]) -> Shape:
     """Of two to seven levels it can only be told whether each is above the one before."""
-    pairs = list(zip(ys, ys[1:], strict=False))
+    pairs = list(pairwise(ys))
     if all(a < b for a, b in pairs):
         return "grows"
     if all(a > b for a, b in pairs):
@@ -133,7 +133,7 @@ def _blocks(count: int, most: int) -> list[int]:
 
 def _troughs(ys: Sequence[float], pieces: int) -> list[float]:
     edges = _blocks(len(ys), pieces)
-    return [min(ys[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    return [min(ys[a:b]) for a, b in pairwise(edges)]
 
 
 def _grows(ys: Sequence[float], pieces: int) -> bool:
@@ -145,7 +145,7 @@ def _grows(ys: Sequence[float], pieces: int) -> bool:
     middle = floor[len(floor) // 2]
     if middle - floor[0] < _EARLY * grown or floor[-1] - middle < _LATE * grown:
         return False
-    if max(b - a for a, b in zip(floor, floor[1:], strict=False)) > _LARGEST_STEP * grown:
+    if max(b - a for a, b in pairwise(floor)) > _LARGEST_STEP * grown:
         return False
     return mann_kendall(troughs) >= _SIGNIFICANT and grown >= _NOISES * _noise(troughs)
 
@@ -167,11 +167,11 @@ def _shape(ys: Sequence[float]) -> Shape:
         return "flat"
     lows = _after_falls(ys, span)
     if lows and risen > -_FALL * span:
-        rising = all(b > a + _RISES * span for a, b in zip(lows, lows[1:], strict=False))
+        rising = all(b > a + _RISES * span for a, b in pairwise(lows))
         return "too few" if len(lows) > 1 and rising else "swings"
     if risen <= -_FALL * span:
         return "shrinks"
-    steps = [b - a for a, b in zip(ys, ys[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(ys)]
     if max(steps) >= 0.9 * span and steps.index(max(steps)) > 0:
         return "stepped"
     return "warmed up" if risen > _FALL * span and later < _FALL * span else "stepped"
@@ -179,7 +179,7 @@ def _shape(ys: Sequence[float]) -> Shape:
 
 def _ramps(ys: Sequence[float]) -> bool:
     """Whether levels mostly rise and seldom, but far, fall: noise does both alike."""
-    return sum(b > a for a, b in zip(ys, ys[1:], strict=False)) >= _MOSTLY * (len(ys) - 1)
+    return sum(b > a for a, b in pairwise(ys)) >= _MOSTLY * (len(ys) - 1)
 
 
 def _after_falls(ys: Sequence[float], span: float) -> list[float]:
@@ -207,7 +207,7 @@ def mann_kendall(ys: Sequence[float]) -> float:
 def _rate(xs: Sequence[float], ys: Sequence[float], pieces: int) -> tuple[float, float, float]:
     """The slope of the lowest points, where several share a block: noise and swings ride on top."""
     edges = _blocks(len(ys), pieces)
-    lows = [min(range(a, b), key=ys.__getitem__) for a, b in zip(edges, edges[1:], strict=False)]
+    lows = [min(range(a, b), key=ys.__getitem__) for a, b in pairwise(edges)]
     return slope([xs[n] for n in lows], [ys[n] for n in lows])
 
 

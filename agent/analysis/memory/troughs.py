@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from gpudiag.agent.analysis.memory.steps import Moments
@@ -46,7 +47,7 @@ def _recurs(trace: Sequence[Any], number: Callable[[Any], int]) -> bool:
 def _lowest(trace: Sequence[Any], edges: Sequence[int]) -> list[int]:
     found = []
     total = 0
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         low, at = total, start
         for position, entry in enumerate(trace[start:end], start + 1):
             action = entry["action"]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from gpudiag.agent.analysis.memory import causes, words
+from gpudiag.agent.analysis.memory import causes, figures, startup, words
 from gpudiag.agent.analysis.memory.asked import Asked
 from gpudiag.agent.analysis.memory.causes import Rival
 from gpudiag.agent.analysis.memory.digest import Device
@@ -60,6 +60,7 @@ class Case(NamedTuple):
     requests: Sequence[Request]
     outlook: Outlook | None
     asked: Asked
+    step: int | None
 
 
 def verdict(case: Case) -> Verdict:
@@ -79,7 +80,7 @@ def _stuck(case: Case) -> Verdict | None:
                 kind="fragmentation",
                 confidence=0.9 if failed else 0.75,
                 summary=f"{'A request' if failed else 'The typical request'} of"
-                f" {words.size(request.size)} cannot be served: {request.why}.",
+                f" {figures.size(request.size)} cannot be served: {request.why}.",
                 evidence=words.fragments(case.device),
                 next=_FREE[request.cause],
                 severity="critical" if failed else "warning",
@@ -122,7 +123,7 @@ def _leaks(case: Case) -> Verdict | None:
         summary=words.leak(leaks, case.points, held_by),
         evidence=(
             *words.leak_evidence(leaks, case.points, cause.why),
-            *words.reconciled(case.sums, case.points),
+            *words.reconciled(case.sums),
         ),
         next=words.after_leak(cause.cause, held_by),
         missing=cause.missing if sure >= 0.75 else (*cause.missing, *_MORE),
@@ -164,11 +165,11 @@ def _grows_beside(
         kind=kind,
         confidence=0.8 if cycles >= FEW else 0.5,
         summary=f"{what.capitalize()} outside torch's allocator grows by"
-        f" {words.size(rate)} per {points.unit}; what torch holds does not.",
-        evidence=(f"torch's live memory: {words.change(points.live)}",),
+        f" {figures.size(rate)} per {points.unit}; what torch holds does not.",
+        evidence=(f"torch's live memory: {figures.change(points.live)}",),
         next=(
-            "No stack exists for it: note at which moments it rises (process groups, engines, loader"
-            " workers being made).",
+            "No stack exists for it: note at which moments it rises (process groups, engines or"
+            " loader workers being made).",
         ),
         missing=() if cycles >= FEW else _MORE,
         severity="warning",
@@ -192,10 +193,10 @@ def _cache(case: Case) -> Verdict | None:
     return Verdict(
         kind="fragmentation" if split else "caching",
         confidence=0.75 if trend.cycles >= FEW else 0.5,
-        summary=f"Reserved memory grew by {words.size(case.sums.reserved)} while live memory"
+        summary=f"Reserved memory grew by {figures.size(case.sums.reserved)} while live memory"
         f" stayed: {'free pieces lie between live blocks' if split else 'the cache grows'}.",
         evidence=(
-            f"reserved: {words.change(points.reserved)}; live: {words.change(points.live)}",
+            f"reserved: {figures.change(points.reserved)}; live: {figures.change(points.live)}",
             *words.fragments(case.device),
         ),
         next=_FREE[SHAPES] if split else ("Benign while no allocation is retried: watch it.",),
@@ -209,16 +210,24 @@ def _cache(case: Case) -> Verdict | None:
 def _oom(case: Case) -> Verdict | None:
     if not case.device.ooms:
         return None
-    failed = case.device.ooms[-1]
+    device, failed = case.device, case.device.ooms[-1]
+    early = startup.at_start(device, case.step)
+    cause = startup.cause(device, case.asked)
+    live, left = figures.size(device.live), figures.size(failed.device_free)
+    when = " within the first steps" if early else ""
     return Verdict(
         kind="out of memory",
         confidence=0.8,
-        summary=f"A request of {words.size(failed.size)} failed at"
-        f" {case.device.sites[failed.site].short}: {words.size(case.device.live)} are live and the"
-        f" device had {words.size(failed.device_free)} left. Nothing is seen to grow.",
-        evidence=words.largest(case.device),
+        summary=f"A request of {figures.size(failed.size)} failed at"
+        f" {device.sites[failed.site].short}{when}: {live} are live and the device had {left}"
+        " left. Nothing is seen to grow.",
+        evidence=(*words.largest(device), cause.why),
         next=("See what is held below; the largest part is what to make smaller.",),
+        missing=cause.missing,
         severity="critical",
+        symptom=startup.SYMPTOM if early else "",
+        cause=cause.cause if early else "",
+        rivals=cause.rivals,
     )
 
 
@@ -233,9 +242,9 @@ def _swings(case: Case) -> Verdict | None:
     return Verdict(
         kind="sawtooth",
         confidence=0.8,
-        summary=f"{first.site.short} rises by up to {words.size(first.swing)} and falls back:"
+        summary=f"{first.site.short} rises by up to {figures.size(first.swing)} and falls back:"
         f" {'as gc frees reference cycles' if cycles else 'a list that is emptied'}, no leak.",
-        evidence=(f"at {first.site.short}: {words.change(first.series)}",),
+        evidence=(f"at {first.site.short}: {figures.change(first.series)}",),
         next=(
             ("`torch.utils.viz._cycles.warn_tensor_cycles()` prints the cycles.",)
             if cycles
@@ -257,12 +266,12 @@ def _calm(case: Case) -> Verdict | None:
         return None
     warmed = trend.shape == "warmed up" or _late_start(points)
     grown = next((g for g in sorted(case.found, key=lambda g: -g.grown)), None)
-    what = f" (most at {grown.site.short}: {words.size(grown.grown)})" if grown else ""
+    what = f" (most at {grown.site.short}: {figures.size(grown.grown)})" if grown else ""
     return Verdict(
         kind="warm-up" if warmed else "steady",
         confidence=0.85 if points.cyclic else 0.6,
         summary=f"Memory rose at first{what} and then stayed." if warmed else "Nothing grows.",
-        evidence=(f"live memory at {points.points} moments: {words.change(points.live)}",),
+        evidence=(f"live memory at {points.points} moments: {figures.change(points.live)}",),
         next=("Nothing.",),
     )
 
@@ -281,11 +290,13 @@ def _cannot_tell(case: Case) -> Verdict:
         else "a second snapshot, 100 steps later, or one taken with a recording of ten steps"
     ]
     if not case.device.framed:
-        missing.insert(0, "call sites: torch.cuda.memory._record_memory_history(max_entries=100000)")
+        missing.insert(
+            0, "call sites: torch.cuda.memory._record_memory_history(max_entries=100000)"
+        )
     changed = [g for g in case.found if g.grown > 0][:3]
     short = "whose recording spans no few steps that can be told apart"
     recording = short if case.device.entries else "without a recording"
-    told = tuple(f"{g.site.short}: {words.signed(g.grown)} ({g.change})" for g in changed)
+    told = tuple(f"{g.site.short}: {figures.signed(g.grown)} ({g.change})" for g in changed)
     return Verdict(
         kind="cannot tell",
         confidence=0.0,

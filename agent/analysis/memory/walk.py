@@ -7,7 +7,7 @@ marks is seen by nobody and costs next to nothing; only the others have their st
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,11 +16,13 @@ Number = Callable[[Any], int]
 UNIT = 512
 """Bytes; the allocator rounds every request up to a multiple. Traces tell what was requested."""
 
+_LONG = 4
+_RECENT = 40_000
 _SEGMENTS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
-Birth = tuple[dict[str, Any], int]
-"""When a block of the trace was made: its entry, and the mark after which that was."""
+Birth = tuple[dict[str, Any], int, int]
+"""How a block of the trace was made: its entry, the mark before it, its rounded size."""
 
 
 class Failure(NamedTuple):
@@ -39,7 +41,8 @@ class Walk:
 
     `allocated[i]` and `reserved[i]` are the changes since the start of the trace at mark i;
     `lived[site][i]` are the changes in (bytes, blocks) of a site from mark i on, made by
-    blocks that outlived a mark. `gone` is the same for blocks older than the trace.
+    blocks that outlived a mark. `gone` is the same for blocks older than the trace. `sizes` counts
+    what the end of the trace asked for.
     """
 
     marks: Sequence[int]
@@ -73,6 +76,11 @@ def walk(trace: Sequence[Any], marks: Sequence[int], number: Number) -> Walk:
         return found
 
 
+def _asked(entries: Sequence[Any]) -> Iterator[int]:
+    """The rounded sizes of the requests among these entries."""
+    return ((e["size"] + 511) & -512 for e in entries if e["action"] == "alloc")
+
+
 def _free_action(trace: Sequence[Any]) -> str:
     """`free_completed` gives memory back; with skip_actions only the request may be there."""
     asked = 0
@@ -100,6 +108,7 @@ class _Follow:
         self.found = found
         self.number = number
         self.ends = ends
+        self.skipped = "free_requested" if ends == "free_completed" else "free_completed"
         self.total = 0
         self.reserved = 0
         self.freed: list[Birth] = []
@@ -115,19 +124,19 @@ class _Follow:
         if type(self.total) is not int or not -(2**62) < self.total < 2**62:
             raise TypeError("sizes that are no sizes")
         self._survivors()
+        found.sizes.update(_asked(trace[-_RECENT:]))
         return found
 
     def _between(self, entries: Sequence[Any], mark: int) -> None:
         # The loop over a million entries: locals only, and a stack only where it is needed.
-        found, live, ends = self.found, self.found.live, self.ends
-        sizes, total, peak, freed = found.sizes, self.total, found.peak, self.freed
+        found, live, ends, skipped = self.found, self.found.live, self.ends, self.skipped
+        total, peak, freed = self.total, found.peak, self.freed
         keep, pop, append, clear = live.__setitem__, live.pop, freed.append, freed.clear
         for entry in entries:
             action = entry["action"]
             if action == "alloc":
                 size = (entry["size"] + 511) & -512
-                keep(entry["addr"], (entry, mark))
-                sizes[size] += 1
+                keep(entry["addr"], (entry, mark, size))
                 total += size
                 if total > peak:
                     peak = total
@@ -135,32 +144,36 @@ class _Follow:
                     clear()
             elif action == ends:
                 birth = pop(entry["addr"], None)
-                size = (entry["size"] + 511) & -512
-                total -= size
                 if birth is None:
-                    self._older(size, mark)
+                    total -= self._older(entry, mark)
                     continue
+                total -= birth[2]
                 append(birth)
                 if birth[1] != mark:
                     self._crossed(birth, entry, mark)
+            elif action == skipped:
+                continue
             elif action in _SEGMENTS:
                 self.reserved += _SEGMENTS[action] * entry["size"]
             elif action == "oom":
                 self._failed(entry, mark)
         self.total, found.peak = total, peak
 
-    def _older(self, size: int, mark: int) -> None:
+    def _older(self, entry: dict[str, Any], mark: int) -> int:
+        size: int = (entry["size"] + 511) & -512
         change = self.found.gone.setdefault(mark + 1, [0, 0])
         change[0] -= size
         change[1] -= 1
+        return size
 
     def _crossed(self, birth: Birth, end: dict[str, Any], mark: int) -> None:
-        entry, born = birth
+        entry, born, size = birth
         site = self.number(entry.get("frames"))
-        size = (entry["size"] + 511) & -512
         self._change(site, born + 1, size, 1)
         self._change(site, mark + 1, -size, -1)
-        self.found.freed_by[site, mark, self.number(end.get("frames"))] += 1
+        # What lives for a few marks only is no list that somebody empties.
+        if mark - born >= _LONG:
+            self.found.freed_by[site, mark, self.number(end.get("frames"))] += 1
 
     def _change(self, site: int, mark: int, size: int, count: int) -> None:
         change = self.found.lived[site].setdefault(mark, [0, 0])
@@ -173,7 +186,6 @@ class _Follow:
         self.found.failures.append(Failure(entry["size"], free, site, mark, entry))
 
     def _survivors(self) -> None:
-        for entry, born in self.found.live.values():
-            size = (entry["size"] + 511) & -512
+        for entry, born, size in self.found.live.values():
             self._change(self.number(entry.get("frames")), born + 1, size, 1)
         self.found.freed_since = self.freed

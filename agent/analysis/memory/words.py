@@ -5,41 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from gpudiag.agent.analysis.memory import causes
+from gpudiag.agent.analysis.memory import causes, figures
 from gpudiag.agent.analysis.memory.asked import Holder
 from gpudiag.agent.analysis.memory.digest import Device
 from gpudiag.agent.analysis.memory.growth import Growth
 from gpudiag.agent.analysis.memory.outlook import Sums
 from gpudiag.agent.analysis.memory.timeline import Timeline
 
-_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
-
-
-def size(value: float) -> str:
-    """Bytes for people: `512 B`, `2.00 KiB`, `18.3 GiB`."""
-    for name, unit in _UNITS:
-        if abs(value) >= unit:
-            scaled = value / unit
-            return f"{scaled:.{2 if abs(scaled) < 10 else 1 if abs(scaled) < 100 else 0}f} {name}"
-    return f"{value:.0f} B"
-
-
-def signed(value: float) -> str:
-    """A change in bytes, with its sign."""
-    return f"{'+' if value >= 0 else '-'}{size(abs(value))}"
-
-
-def change(levels: Sequence[float]) -> str:
-    """First and last of a series, and the step between them."""
-    return f"{size(levels[0])} -> {size(levels[-1])} ({signed(levels[-1] - levels[0])})"
-
 
 def leak(leaks: Sequence[Growth], points: Timeline, held_by: Holder | None) -> str:
     """The verdict's sentence: who, where, how fast."""
     worst = leaks[0]
-    rate = f"{signed(worst.rate)} per {points.unit}"
-    hour = f" ({signed(worst.per_hour)}/h)" if worst.per_hour else ""
-    others = f" With {len(leaks) - 1} more sites: {signed(sum(g.rate for g in leaks))} per"
+    rate = f"{figures.signed(worst.rate)} per {points.unit}"
+    hour = f" ({figures.signed(worst.per_hour)}/h)" if worst.per_hour else ""
+    others = f" With {len(leaks) - 1} more sites: {figures.signed(sum(g.rate for g in leaks))} per"
     more = f"{others} {points.unit}." if len(leaks) > 1 else ""
     if held_by:
         graph = "with a graph" if held_by.graph else "without a graph"
@@ -55,9 +34,10 @@ def leak(leaks: Sequence[Growth], points: Timeline, held_by: Holder | None) -> s
 def leak_evidence(leaks: Sequence[Growth], points: Timeline, why: str) -> tuple[str, ...]:
     """What shows that it leaks."""
     worst = leaks[0]
+    size = figures.size
     facts = [
-        f"{size(worst.first)} -> {size(worst.last)} in {worst.count_first} -> {worst.count_last}"
-        f" blocks over {points.points} moments",
+        f"{size(worst.first)} -> {size(worst.last)} in {worst.count_first} ->"
+        f" {worst.count_last} blocks over {points.points} moments",
         f"95 % band {size(worst.low)} to {size(worst.high)} per {points.unit}; {why}",
     ]
     if worst.kept or worst.new:
@@ -68,18 +48,18 @@ def leak_evidence(leaks: Sequence[Growth], points: Timeline, why: str) -> tuple[
     return tuple(facts)
 
 
-def reconciled(sums: Sums | None, points: Timeline) -> tuple[str, ...]:
+def reconciled(sums: Sums | None) -> tuple[str, ...]:
     """How much of the growth the call sites explain."""
     if sums is None or not sums.live:
         return ()
-    parts = [f"live {signed(sums.live)}: {signed(sums.named)} at named lines"]
+    parts = [f"live {figures.signed(sums.live)}: {figures.signed(sums.named)} at named lines"]
     if sums.bare:
-        parts.append(f"{signed(sums.bare)} without frames")
+        parts.append(f"{figures.signed(sums.bare)} without frames")
     if abs(sums.rest) > 0.02 * abs(sums.live):
-        parts.append(f"{signed(sums.rest)} in slack of blocks or unexplained")
-    parts.append(f"reserved {signed(sums.reserved)}")
+        parts.append(f"{figures.signed(sums.rest)} in slack of blocks or unexplained")
+    parts.append(f"reserved {figures.signed(sums.reserved)}")
     if sums.outside is not None:
-        parts.append(f"outside torch {signed(sums.outside)}")
+        parts.append(f"outside torch {figures.signed(sums.outside)}")
     return (", ".join(parts),)
 
 
@@ -99,6 +79,7 @@ def fragments(device: Device) -> tuple[str, ...]:
     free = sum(pool.free for pool in device.pools)
     given = sum(pool.releasable for pool in device.pools)
     private = sum(pool.held for pool in device.pools if pool.private)
+    size = figures.size
     return (
         f"reserved {size(device.reserved)}, free in it {size(free)}: {size(given)} given back by"
         f" empty_cache, {size(private)} in private pools, {size(free - given - private)} held by"
@@ -111,5 +92,5 @@ def largest(device: Device) -> tuple[str, ...]:
     parts: Counter[str] = Counter()
     for hold in device.holds:
         parts[hold.category] += hold.bytes
-    told = ", ".join(f"{category} {size(n)}" for category, n in parts.most_common(4))
-    return (f"live {size(device.live + device.pending)}: {told}",) if told else ()
+    told = ", ".join(f"{category} {figures.size(n)}" for category, n in parts.most_common(4))
+    return (f"live {figures.size(device.live + device.pending)}: {told}",) if told else ()

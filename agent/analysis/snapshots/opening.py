@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 from gpudiag.probes.errors import UsageError
 
@@ -25,7 +25,8 @@ MAX_BYTES = 4 * 2**30
 
 _GZIP = b"\x1f\x8b"
 _JSON_STARTS = b"{["
-_PICKLE_STARTS = b"\x80(]}"
+# Protocol 0 and 1 start with their first object, and `]` and `}` are an empty list and dict.
+_PICKLE_STARTS = b"\x80(]}cl"
 _FRAME_KEYS = {"filename", "line", "name"}
 
 
@@ -42,43 +43,48 @@ def opened(path: Path, most: int = MAX_BYTES) -> Any:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _read(name: str, file: IO[bytes], most: int) -> Any:
-    start = file.read(2)
-    file.seek(0)
-    packed = start == _GZIP
-    unpacked = gzip.GzipFile(fileobj=file) if packed else file
-    source = io.BufferedReader(_Bounded(unpacked, most), 2**18)
+def _read(name: str, file: io.BufferedReader, most: int) -> Any:
     try:
-        head = source.peek(16).lstrip()[:1]
-        if not head:
-            raise UsageError(f"{name} is empty: the process died before it wrote the snapshot")
-        if head in _PICKLE_STARTS and not _is_json(source.peek(16).lstrip()):
-            return _Plain(source).load()
-        if head in _JSON_STARTS:
-            return json.load(source, object_hook=_shared_frames())
+        return _objects(name, _unpacked(file, most))
+    except UsageError:
+        raise
     except _TooLarge:
-        raise UsageError(f"{name} is larger than {most} bytes: allow more with --max-size") from None
+        why = f"is larger than {most} bytes: allow more with --max-size"
     except _Refused as error:
-        raise UsageError(f"{name} is no snapshot: it asks for {error}; nothing was run") from None
+        why = f"is no snapshot: it asks for {error}; nothing was run"
     except MemoryError:
-        raise UsageError(f"{name} asks for more memory than its size allows; refused") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile, pickle.UnpicklingError) as error:
-        raise UsageError(f"{name} is cut off or damaged ({_brief(error)})") from None
+        why = "asks for more memory than its size allows; refused"
     except RecursionError:
-        raise UsageError(f"{name} is nested too deeply for a snapshot") from None
+        why = "is nested too deeply for a snapshot"
+    except (EOFError, zlib.error, gzip.BadGzipFile, pickle.UnpicklingError) as error:
+        why = f"is cut off or damaged ({_brief(error)})"
     except Exception as error:  # The unpickler and the JSON scanner raise nearly every class.
-        raise UsageError(f"{name} is not a torch memory snapshot ({_brief(error)})") from None
+        why = f"is not a torch memory snapshot ({_brief(error)})"
+    raise UsageError(f"{name} {why}")
+
+
+def _unpacked(file: io.BufferedReader, most: int) -> io.BufferedReader:
+    packed = file.read(2) == _GZIP
+    if file.seek(0, io.SEEK_END) > most:
+        raise _TooLarge
+    file.seek(0)
+    if not packed:
+        return file
+    return io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), most), 2**18)
+
+
+def _objects(name: str, source: io.BufferedReader) -> Any:
+    head = source.peek(16).lstrip()[:1]
+    if not head:
+        raise UsageError(f"{name} is empty: the process died before it wrote the snapshot")
+    if head in _JSON_STARTS:
+        return json.load(source, object_hook=_shared_frames())
+    if head in _PICKLE_STARTS:
+        return _Plain(source).load()
     raise UsageError(f"{name} is not a torch memory snapshot: neither pickle nor JSON")
 
 
-def _is_json(head: bytes) -> bool:
-    """`}` and `]` also start pickles of protocol 1; `[` and `{` never do."""
-    return head[:1] in _JSON_STARTS
-
-
 def _brief(error: BaseException) -> str:
-    if isinstance(error, UsageError):
-        raise error
     text = str(error).split("\n")[0][:80] or type(error).__name__
     return "".join(c if c.isprintable() else "?" for c in text)
 
@@ -104,7 +110,7 @@ class _Plain(pickle.Unpickler):
 class _Bounded(io.RawIOBase):
     """Passes on at most `most` bytes of a file, then raises `_TooLarge`."""
 
-    def __init__(self, source: IO[bytes], most: int) -> None:
+    def __init__(self, source: gzip.GzipFile, most: int) -> None:
         self._source = source
         self._left = most
 

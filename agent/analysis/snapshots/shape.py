@@ -100,9 +100,9 @@ def _traces(plain: Mapping[str, Any], counts: Counter[str]) -> Iterator[list[Any
 
 def _annotations(found: Any) -> Iterator[dict[str, Any]]:
     for note in found if isinstance(found, list) else []:
-        if isinstance(note, dict) and isinstance(note.get("name"), str):
-            if whole(note.get("time_us")) is not None:
-                yield note
+        named = isinstance(note, dict) and isinstance(note.get("name"), str)
+        if named and whole(note.get("time_us")) is not None:
+            yield note
 
 
 def _segments(raw: list[Any], counts: Counter[str]) -> Iterator[Segment]:
@@ -133,13 +133,14 @@ def _segment(item: dict[str, Any], raw: list[Any], counts: Counter[str]) -> Segm
         size=size,
         stream=whole(item.get("stream")) or 0,
         small=item.get("segment_type") == "small",
-        pool=_pool(item),
+        pool=pool_id(item),
         expandable=item.get("is_expandable") is True,
         blocks=blocks,
     )
 
 
-def _pool(item: Mapping[str, Any]) -> tuple[int, int]:
+def pool_id(item: Mapping[str, Any]) -> tuple[int, int]:
+    """The private pool of a segment or trace entry, whatever its key is called; (0, 0) is none."""
     value = next((item[key] for key in _POOL_KEYS if key in item), DEFAULT_POOL)
     if isinstance(value, tuple | list) and len(value) == 2:
         first, second = whole(value[0]), whole(value[1])
@@ -169,4 +170,6 @@ def _block(item: dict[str, Any], address: int, size: int) -> Block:
         frames = frames or history[0].get("frames")
         requested = whole(history[0].get("real_size")) if requested is None else requested
     used = min(size if requested is None else requested, size) if live or pending else 0
-    return Block(address, size, used, live, pending, frames if isinstance(frames, list | tuple) else ())
+    return Block(
+        address, size, used, live, pending, frames if isinstance(frames, list | tuple) else ()
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from gpudiag.agent.analysis.memory import categories, words
+from gpudiag.agent.analysis.memory import categories, figures
 from gpudiag.agent.analysis.memory.digest import Device, Row
 from gpudiag.agent.analysis.memory.growth import Growth
 from gpudiag.agent.analysis.memory.layout import FREE, PENDING
@@ -37,7 +37,7 @@ def over_time(times: Sequence[float], values: Mapping[str, Sequence[float]], foo
         upper = [b + v for b, v in zip(base, values[category], strict=True)]
         there = [_point(t, v / top) for t, v in zip(times, upper, strict=True)]
         back = [_point(t, v / top) for t, v in zip(times, base, strict=True)][::-1]
-        name = f"{escape(category)}: {words.change(values[category])}"
+        name = f"{escape(category)}: {figures.change(values[category])}"
         parts.append(
             f'<polygon points="{" ".join(there + back)}" fill="{_COLOURS[category]}">'
             f"<title>{name}</title></polygon>"
@@ -61,7 +61,7 @@ def lines(found: Sequence[Growth], xs: Sequence[float], unit: str) -> str:
         points = " ".join(_point((x - xs[0]) / span, y / top) for x, y in pairs)
         parts.append(
             f'<polyline class="line" stroke="var(--c{n})" points="{points}">'
-            f"<title>{escape(name)}: {words.change(growth.series)}</title></polyline>"
+            f"<title>{escape(name)}: {figures.change(growth.series)}</title></polyline>"
         )
     foot = f"{unit} {xs[0]:g} to {xs[-1]:g}"
     drawn = _svg("Live memory per call site", "".join(parts) + _axes(top, foot))
@@ -117,13 +117,13 @@ def segments(rows: Sequence[Row]) -> str:
             parts.append(
                 f'<rect x="{x:.1f}" y="{n * ROW}" width="{max(wide, 0.4):.1f}" height="{ROW - 1}"'
                 f' fill="{_COLOURS.get(what, _COLOURS[FREE])}"><title>{row.address:#x}, stream'
-                f" {row.stream}{private}: {escape(what)} {words.size(size)}</title></rect>"
+                f" {row.stream}{private}: {escape(what)} {figures.size(size)}</title></rect>"
             )
             x += wide
     shown = [c for c in (*categories.ALL, PENDING, FREE) if c in kinds]
     high = len(rows) * ROW
     title = "Segments by address, with what lies in them"
-    return f'{_open(title, high)}{"".join(parts)}</svg>{key(shown)}'
+    return f"{_open(title, high)}{''.join(parts)}</svg>{key(shown)}"
 
 
 def _point(x: float, y: float) -> str:
@@ -136,7 +136,7 @@ def _axes(top: float, foot: str, unit: str = "bytes") -> str:
     parts = []
     for part in (0.0, 0.5, 1.0):
         y = high - part * (high - 6)
-        label = words.size(top * part) if unit == "bytes" else f"{top * part:,.0f}"
+        label = figures.size(top * part) if unit == "bytes" else f"{top * part:,.0f}"
         parts.append(
             f'<line class="axis" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'

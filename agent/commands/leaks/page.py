@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from gpudiag.agent.analysis.memory import words
+from gpudiag.agent.analysis.memory import figures, words
 from gpudiag.agent.analysis.memory.report import Part, Report
 from gpudiag.agent.commands.leaks import charts
 from gpudiag.agent.commands.leaks.terminal import ends, runbook, who
@@ -98,9 +98,9 @@ def _growth(part: Part) -> str:
         (
             (
                 f"{g.site.place} {g.site.function}",
-                words.signed(g.rate) if g.leaks else "",
-                f"{words.size(g.low)} to {words.size(g.high)}" if g.leaks else "",
-                words.signed(g.grown),
+                figures.signed(g.rate) if g.leaks else "",
+                f"{figures.size(g.low)} to {figures.size(g.high)}" if g.leaks else "",
+                figures.signed(g.grown),
                 f"{g.count_first} to {g.count_last}",
                 f"{'leaks by ' + (g.by or 'size') if g.leaks else g.change}, {g.shape}",
             )
@@ -116,7 +116,7 @@ def _holders(part: Part) -> str:
         (
             (
                 f"{device.sites[h.site].place} {device.sites[h.site].function}".strip(),
-                words.size(h.bytes),
+                figures.size(h.bytes),
                 f"{h.count:,}",
                 h.category,
                 "\n".join(device.sites[h.site].chain[1:6]),
@@ -133,16 +133,16 @@ def _fragments(part: Part) -> str:
         (
             (
                 f"{pin.address:#x}",
-                words.size(pin.size),
-                words.size(pin.free),
-                ", ".join(f"{device.sites[s].short} ({words.size(n)})" for s, n in pin.by),
+                figures.size(pin.size),
+                figures.size(pin.free),
+                ", ".join(f"{device.sites[s].short} ({figures.size(n)})" for s, n in pin.by),
             )
             for pin in device.pins
         ),
     )
     asks = _table(
         ("<request", "size", "<served", "<why"),
-        ((r.kind, words.size(r.size), r.answer, r.why) for r in part.requests),
+        ((r.kind, figures.size(r.size), r.answer, r.why) for r in part.requests),
     )
     return _list(words.fragments(device)) + asks + pins
 
@@ -153,8 +153,8 @@ def _ranks(parts: Sequence[Part]) -> str:
         (
             (
                 who(part),
-                words.size(part.device.live),
-                words.size(part.device.reserved),
+                figures.size(part.device.live),
+                figures.size(part.device.reserved),
                 part.verdict.kind,
                 part.verdict.summary,
             )

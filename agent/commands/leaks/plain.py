@@ -1,23 +1,23 @@
 """The report as JSON. The schema, version 1 (bytes, seconds; absent figures are null):
 
-    {version, verdict, parts: [part, ...], diff?}
-    verdict  {kind, confidence, summary, evidence, next, missing, severity, symptom, cause,
-              rivals: [{cause, why_not}], runbook}; kind is leak, warm-up, sawtooth, caching,
-              fragmentation, outside torch, host side, out of memory, steady or cannot tell
-    part     {rank, device, files, verdict, growth: [growth], sums, outlook, requests, notes,
-              unit, snapshot}; parts come worst first and the first one's verdict is the report's
-    growth   {site, category, change, shape, leaks, confidence, first, last, count_first,
-              count_last, by, rate, low, high, per_hour, kept, new, gone, series}; rate is bytes
-              per unit (step, snapshot or stretch), low and high its 95 % band; change is
-              appeared, grew, shrank, gone, stable or churning
-    site     {id, file, line, function, via, chain}; id is stable across runs and moved lines
-    sums     {live, reserved, named, bare, rest, cache, outside, host}: growth told apart
-    outlook  {headroom, unit, after, soonest, latest, seconds}: when memory ends
-    request  {kind, size, answer, why, cause, missed}
-    snapshot {live, pending, reserved, peak, framed, entries, seconds, composition:
-              {category: {bytes, inferred, at_peak}}, sites: [{site, category, bytes, asked, count,
-              born}], pools, pins, moments: [{step, time_us, live, reserved}]}
-    diff     [{site, category, before, after, count_before, count_after, change, moved}]
+{version, verdict, parts: [part, ...], diff?}
+verdict  {kind, confidence, summary, evidence, next, missing, severity, symptom, cause,
+          rivals: [{cause, why_not}], runbook}; kind is leak, warm-up, sawtooth, caching,
+          fragmentation, outside torch, host side, out of memory, steady or cannot tell
+part     {rank, device, files, verdict, growth: [growth], sums, outlook, requests, notes,
+          unit, snapshot}; parts come worst first and the first one's verdict is the report's
+growth   {site, category, change, shape, leaks, confidence, first, last, count_first,
+          count_last, by, rate, low, high, per_hour, kept, new, gone, series}; rate is bytes
+          per unit (step, snapshot or stretch), low and high its 95 % band; change is
+          appeared, grew, shrank, gone, stable or churning
+site     {id, file, line, function, via, chain}; id is stable across runs and moved lines
+sums     {live, reserved, named, bare, rest, cache, outside, host}: growth told apart
+outlook  {headroom, unit, after, soonest, latest, seconds}: when memory ends
+request  {kind, size, answer, why, cause, missed}
+snapshot {live, pending, reserved, peak, framed, entries, seconds, composition:
+          {category: {bytes, inferred, at_peak}}, sites: [{site, category, bytes, asked, count,
+          born}], pools, pins, moments: [{step, time_us, live, reserved}]}
+diff     [{site, category, before, after, count_before, count_after, change, moved}]
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from gpudiag.agent.analysis.memory import categories, words
+from gpudiag.agent.analysis.memory import categories, figures
 from gpudiag.agent.analysis.memory.compare import Change
 from gpudiag.agent.analysis.memory.digest import Device
 from gpudiag.agent.analysis.memory.frames import Site
@@ -47,9 +47,9 @@ def growth(part: Part, top: int) -> Table | None:
     for g in changed[:top]:
         table.add_row(
             _where(g.site),
-            words.signed(g.rate) if g.leaks else "",
-            words.signed(g.per_hour) if g.leaks and g.per_hour else "",
-            words.signed(g.grown),
+            figures.signed(g.rate) if g.leaks else "",
+            figures.signed(g.per_hour) if g.leaks and g.per_hour else "",
+            figures.signed(g.grown),
             f"{g.count_first} -> {g.count_last}",
             _how(g),
             spark(g.series),
@@ -81,10 +81,10 @@ def composition(device: Device) -> Table | None:
     table = _table("<category", "live", "share", "at the peak", "<")
     for category in categories.ALL:
         if now[category] or peak[category]:
-            note = f"{words.size(guessed[category])} told by size" if guessed[category] else ""
-            at_peak = words.size(peak[category]) if peak else ""
+            note = f"{figures.size(guessed[category])} told by size" if guessed[category] else ""
+            at_peak = figures.size(peak[category]) if peak else ""
             share = f"{now[category] / total:.0%}"
-            table.add_row(category, words.size(now[category]), share, at_peak, note)
+            table.add_row(category, figures.size(now[category]), share, at_peak, note)
     return table
 
 
@@ -107,7 +107,7 @@ def holders(device: Device, top: int) -> Table | None:
     table = _table("<call site", "live", "blocks", "<category", "<id")
     for hold in [h for h in device.holds if device.sites[h.site].id][:top]:
         site = device.sites[hold.site]
-        row = (_where(site), words.size(hold.bytes), str(hold.count), hold.category, site.id)
+        row = (_where(site), figures.size(hold.bytes), str(hold.count), hold.category, site.id)
         table.add_row(*row)
     return table
 
@@ -124,7 +124,9 @@ def ages(device: Device) -> Table | None:
     table = _table("<category", "older than the recording", "<by tenths of it, oldest first")
     for category in categories.ALL:
         if category in born:
-            table.add_row(category, f"{born[category][0]:,}", " ".join(map(str, born[category][1:])))
+            table.add_row(
+                category, f"{born[category][0]:,}", " ".join(map(str, born[category][1:]))
+            )
     return table
 
 
@@ -143,7 +145,7 @@ def pools(device: Device, top: int) -> Table | None:
             pool.reserved, pool.live, pool.pending, pool.free, pool.releasable, pool.held,
             pool.largest,
         )  # fmt: skip
-        table.add_row(name, *map(words.size, sizes))
+        table.add_row(name, *map(figures.size, sizes))
     return table
 
 
@@ -153,7 +155,7 @@ def requests(part: Part) -> Table | None:
         return None
     table = _table("<request", "size", "<served", "<why")
     for request in part.requests:
-        table.add_row(request.kind, words.size(request.size), request.answer, request.why)
+        table.add_row(request.kind, figures.size(request.size), request.answer, request.why)
     return table
 
 
@@ -163,8 +165,8 @@ def pins(device: Device, top: int) -> Table | None:
         return None
     table = _table("<segment", "size", "free in it", "<held by")
     for pin in device.pins[:top]:
-        by = ", ".join(f"{device.sites[s].short} ({words.size(n)})" for s, n in pin.by)
-        table.add_row(f"{pin.address:#x}", words.size(pin.size), words.size(pin.free), by)
+        by = ", ".join(f"{device.sites[s].short} ({figures.size(n)})" for s, n in pin.by)
+        table.add_row(f"{pin.address:#x}", figures.size(pin.size), figures.size(pin.free), by)
     return table
 
 
@@ -177,9 +179,9 @@ def ranks(parts: Sequence[Part], top: int) -> Table:
         table.add_row(
             "" if part.rank is None else str(part.rank),
             str(part.device.device),
-            words.size(part.device.live),
+            figures.size(part.device.live),
             f"{part.device.live / middle - 1:+.0%}",
-            words.size(part.device.reserved),
+            figures.size(part.device.reserved),
             part.verdict.kind,
         )
     return table
@@ -191,9 +193,9 @@ def changes(found: Sequence[Change], top: int) -> Table:
     for change in [c for c in found if c.change != "stable"][:top]:
         table.add_row(
             _where(change.site),
-            words.size(change.before),
-            words.size(change.after),
-            words.signed(change.after - change.before),
+            figures.size(change.before),
+            figures.size(change.after),
+            figures.signed(change.after - change.before),
             f"{change.count_before} -> {change.count_after}",
             change.change + (", line moved" if change.moved else ""),
             change.site.id,

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gpudiag.agent import pages
-from gpudiag.agent.analysis.memory import words
+from gpudiag.agent.analysis.memory import figures
 from gpudiag.agent.analysis.memory.outlook import Outlook
 from gpudiag.agent.analysis.memory.report import Part, Report
 from gpudiag.agent.analysis.memory.verdict import Verdict
@@ -76,8 +76,9 @@ def ends(outlook: Outlook) -> str:
     time = ""
     if outlook.seconds is not None:
         time = f", about {spell_seconds(max(60, round(outlook.seconds / 60) * 60))}"
+    left = figures.size(outlook.headroom)
     return (
-        f"{words.size(outlook.headroom)} are left: gone after {outlook.after:,.0f} {outlook.unit}s"
+        f"{left} are left: gone after {outlook.after:,.0f} {outlook.unit}s"
         f" ({outlook.soonest:,.0f} to {late}){time}."
     )
 
