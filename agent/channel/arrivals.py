@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gpudiag.agent.channel.lags import StepLags
 from gpudiag.agent.channel.packets import Arrivals
 from gpudiag.probes import Sample, labels
 
@@ -18,7 +19,7 @@ LAST = "gpudiag_train_last_arrivals_ratio"
 SILENT_SECONDS = 30.0
 """A rank that has sent no arrivals for so long is not waited for any more."""
 
-MAX_OPEN = 256
+MAX_OPEN = 1024
 MAX_GROUPS = 64
 MAX_COMPARED = 4096
 
@@ -32,40 +33,37 @@ class _Group:
     open: defaultdict[int, dict[int, tuple[int, int | None]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
+    steps: StepLags = field(default_factory=StepLags)
 
 
 @dataclass(slots=True)
 class _Sum:
-    """How one rank fared since the last report."""
+    """How one rank fared in the steps since the last report."""
 
     lag: float = 0.0
     last: int = 0
     count: int = 0
 
 
-def lags(entries: dict[int, tuple[int, int | None]]) -> dict[int, float]:
-    """Seconds by which each rank came after the first, from (created, duration) in ns.
-
-    The duration decides where all have one: a GPU's queue hides when its work really began, yet
-    who came last has waited least.
-    """
-    durations = [duration for _, duration in entries.values()]
-    if all(duration is not None for duration in durations):
-        longest = max(duration or 0 for duration in durations)
-        return {rank: (longest - (waited or 0)) / 1e9 for rank, (_, waited) in entries.items()}
-    first = min(created for created, _ in entries.values())
-    return {rank: (created - first) / 1e9 for rank, (created, _) in entries.items()}
-
-
 class ArrivalComparison:
-    """Takes the arrivals of every rank, gives each rank's mean lag and share of last places."""
+    """Takes the arrivals of every rank, gives each rank's lag a step and share of last places."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], _Group] = {}
         self._sums: defaultdict[tuple[str, int], _Sum] = defaultdict(_Sum)
 
-    def add(self, job: str, rank: int, packet: Arrivals, now: float) -> None:
-        """Take one rank's newest collectives; packets may overlap and come in any order."""
+    def add(
+        self,
+        job: str,
+        rank: int,
+        packet: Arrivals,
+        now: float,
+        step_seconds: float | None = None,
+    ) -> None:
+        """Take one rank's newest collectives; packets may overlap and come in any order.
+
+        By the usual time of a step they are put together to steps.
+        """
         group = self._groups.get((job, packet.group))
         if group is None:
             if len(self._groups) >= MAX_GROUPS:
@@ -81,7 +79,7 @@ class ArrivalComparison:
         for number, created, duration in packet.entries:
             if number > done:
                 group.open[number][rank] = (created, duration)
-        self._close(job, group, now)
+        self._close(job, group, now, step_seconds)
 
     def forget(self, job: str, rank: int) -> None:
         """The process has ended: nobody waits for its arrivals, and its numbers begin anew."""
@@ -97,14 +95,16 @@ class ArrivalComparison:
         sums, self._sums = self._sums, defaultdict(_Sum)
         return list(_samples(sums, now))
 
-    def _close(self, job: str, group: _Group, now: float) -> None:
+    def _close(self, job: str, group: _Group, now: float, step_seconds: float | None) -> None:
         ranks = {rank for rank, at in group.heard.items() if now - at <= SILENT_SECONDS}
         if len(ranks) < 2:
             group.open.clear()
             return
         complete = sorted(n for n, entries in group.open.items() if ranks <= entries.keys())
         for number in complete:
-            self._count(job, lags(group.open.pop(number)))
+            late = group.steps.add(number, group.open.pop(number), step_seconds)
+            if late is not None:
+                self._count(job, late)
         if complete:
             group.done = dict.fromkeys(ranks, complete[-1])
         # What an earlier packet has lost will not come any more.

@@ -89,7 +89,7 @@ class Roster:
         elif isinstance(packet, Happened):
             self._events.append(_event(rank, packet, now))
         elif isinstance(packet, Arrivals):
-            self._arrivals.add(rank.job, rank.rank, packet, now)
+            self._arrivals.add(rank.job, rank.rank, packet, now, rank.step_seconds)
         elif isinstance(packet, Bye):
             self._events.append(goodbye(rank, packet, now))
             self._leave(rank, now, clean=packet.reason == "clean")

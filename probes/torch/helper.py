@@ -59,7 +59,8 @@ class Helper:
         while not self._stopping:
             if time.monotonic() >= due:
                 self._tick()
-                due = time.monotonic() + TICK
+                # At whole seconds of the clock that all ranks of a node share.
+                due = time.monotonic() + TICK - time.time() % TICK
             if not turn(due - time.monotonic()):
                 # Whatever failed would fail again at once: no busy loop in a guest's thread.
                 time.sleep(TICK)

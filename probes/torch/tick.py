@@ -40,7 +40,7 @@ class Tick:
             self._session.event("hook_failed", FAILURES.untold.popleft())
 
     def _tell_arrivals(self) -> None:
-        for group, entries in self._arrivals.entries(time.monotonic()).items():
+        for group, entries in self._arrivals.entries(time.time()).items():
             packet = {"kind": "arrivals", "time": time.time(), "group": group, "entries": entries}
             self._channel.send(packet)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from gpudiag.agent.channel.arrivals import LAG, LAST, ArrivalComparison, lags
+from gpudiag.agent.channel.arrivals import LAG, LAST, ArrivalComparison
 from gpudiag.agent.channel.packets import Arrivals
 
 MS = 1_000_000
@@ -52,11 +52,6 @@ def test_a_number_that_one_rank_has_not_told_yet_waits_for_it():
     assert said(comparison)[LAST, "1"] == 1.0
 
 
-def test_who_waited_least_came_last_where_durations_are_known():
-    late = lags({0: (0, 60 * MS), 1: (0, 10 * MS)})
-    assert late == {0: 0.0, 1: pytest.approx(0.05)}
-
-
 def test_groups_and_jobs_do_not_mix():
     comparison = ArrivalComparison()
     comparison.add("llama", 0, packet([(1, 0, None)], "tp"), 0.0)
@@ -88,4 +83,4 @@ def test_what_is_never_completed_does_not_pile_up():
     for number in range(1, 5000):
         comparison.add("llama", 0, packet([(number, 0, None)]), 0.0)
     (group,) = comparison._groups.values()
-    assert len(group.open) <= 256
+    assert len(group.open) <= 1024
