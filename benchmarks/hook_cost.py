@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 import gpudiag.probes.torch as gd
 
@@ -29,14 +29,15 @@ class Loop:
         self._target = step_ms * 1e6
         self._model = torch.nn.Linear(32, 32)
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=0.01)
-        self._loader = DataLoader([torch.randn(32) for _ in range(80)], batch_size=8)
+        data = TensorDataset(torch.randn(80, 32))
+        self._loader = DataLoader(data, batch_size=8)
 
     def block(self, epochs: int) -> float:
         """Microseconds of a step, less what was spun away: only work is compared."""
         work = steps = 0
         for _ in range(epochs):
             start = time.perf_counter_ns()
-            for batch in self._loader:
+            for (batch,) in self._loader:
                 self._optimizer.zero_grad()
                 self._model(batch).sum().backward()
                 self._optimizer.step()

@@ -112,7 +112,8 @@ def observe(*, loss: Any = None, grad_norm: Any = None) -> None:
 @guarded
 def on(name: str, function: Callable[..., Any]) -> None:
     """Have `function` called at a step boundary when the agent asks for what only the script can
-    do: `reduce_micro_batch`, `checkpoint`, `exit`. Returning False tells that it was not done.
+    do: `reduce_micro_batch`, `checkpoint`, `exit`. It gets the command's arguments by name (such
+    as `size`); returning False tells that it was not done.
     """
     session = CURRENT.session
     if session is not None:

@@ -62,6 +62,6 @@ def _state(optimizers: Iterable[Any]) -> Iterator[Any]:
 
 def _add(totals: Totals, kind: str, tensor: Any) -> None:
     dtype = str(tensor.dtype).removeprefix("torch.")
-    local = getattr(tensor, "_local_tensor", tensor)
+    local = tensor.detach().to_local() if hasattr(tensor, "to_local") else tensor
     totals[kind, dtype, "local"] += local.numel() * local.element_size()
     totals[kind, dtype, "global"] += tensor.numel() * tensor.element_size()

@@ -25,8 +25,7 @@ class Loader:
         self._features = features
         self._clock = clock
         self._read = BatchReader().read
-        self._iterator: weakref.ref[Any] | None = None
-        self._seen = 0
+        self._iterator: Callable[[], Any] = lambda: None
         self._counts = True
         self._only: Any = None
         self._wait = 0
@@ -38,7 +37,7 @@ class Loader:
     def name(self, loader: Any) -> None:
         """Count the iterators over this loader's dataset alone."""
         self._only = weakref.ref(loader)
-        self._seen = 0
+        self._iterator = lambda: None
 
     def timed(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`__next__` of the iterator's class, timed."""
@@ -55,7 +54,7 @@ class Loader:
 
     def fetched(self, iterator: Any, waited: int, batch: Any) -> None:
         """A batch came after `waited` nanoseconds."""
-        if id(iterator) != self._seen:
+        if self._iterator() is not iterator:
             self._meet(iterator)
         if not self._counts:
             return
@@ -100,8 +99,8 @@ class Loader:
         return [*values, *self._queue()]
 
     def _queue(self) -> list[Value]:
-        iterator = self._iterator() if self._iterator else None
-        if iterator is None:
+        iterator = self._iterator()
+        if iterator is None or not self._counts:
             return []
         depth = self._features.loader_depth(iterator)
         capacity = self._features.loader_capacity(iterator)
@@ -114,9 +113,7 @@ class Loader:
 
     def _meet(self, iterator: Any) -> None:
         """Another iterator than at the last batch."""
-        self._seen = id(iterator)
+        self._iterator = weakref.ref(iterator)
         only = self._only() if self._only else None
         dataset = self._features.loader_dataset(iterator)
         self._counts = only is None or dataset is None or dataset is only.dataset
-        if self._counts:
-            self._iterator = weakref.ref(iterator)

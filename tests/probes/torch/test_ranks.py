@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.probes.torch.peer import Peer
 from tests.probes.torch.ranks import ranks
 
 DDP = """
@@ -119,16 +120,12 @@ def test_sharding_without_a_measure_of_waiting_tells_no_waiting(fsdp: list[Packe
 
 
 def test_a_rank_that_left_shows_while_the_other_is_blocked(tmp_path: Path) -> None:
-    with ranks(tmp_path, STUCK) as peers:
-        waiting = {}
-        for peer in peers:
-            while waiting.get("steps") != 3:
-                waiting["steps"] = peer.value("gpudiag_train_steps_total")
-        blocked = [peer.until(kind="metrics")["values"] for peer in peers]
-    enqueued = [
-        value
-        for values in blocked
-        for name, labels, value in values
-        if name == "gpudiag_train_collective_sequence" and labels["state"] == "enqueued"
-    ]
-    assert enqueued == [4, 3]
+    def enqueued(peer: Peer) -> float:
+        return peer.value("gpudiag_train_collective_sequence", state="enqueued")
+
+    with ranks(tmp_path, STUCK) as (waiting, away):
+        while enqueued(waiting) < 4:
+            pass
+        while enqueued(away) < 3:
+            pass
+        assert (enqueued(waiting), enqueued(away)) == (4, 3)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import gpudiag.probes.torch as gd
+from gpudiag.probes.torch.current import CURRENT
+from gpudiag.probes.torch.features import CHANGED_AFTER, Feature, Features, Unpickler
+from tests.probes.torch.training import train
+
+DDP = torch.nn.parallel.DistributedDataParallel
+C10D = torch._C._distributed_c10d
+PRIVATE = {
+    "loader_iterator": (torch.utils.data.dataloader, "_BaseDataLoaderIter"),
+    "ddp_rate": (DDP, "_set_ddp_runtime_logging_sample_rate"),
+    "ddp_logging": (DDP, "_get_ddp_logging_data"),
+    "flight_recorder": (C10D, "_dump_fr_trace"),
+    "profiler_busy": (torch.autograd, "_profiler_enabled"),
+}
+CUDA_ONLY = {
+    "nccl_recorder", "memory_stats", "pinned_stats", "oom_observer", "record_history", "snapshot",
+}  # fmt: skip
+
+
+def test_every_private_api_of_this_torch_is_told() -> None:
+    said = Features(torch).said()
+    assert {name for name, status in said.items() if status == "missing"} == CUDA_ONLY
+    assert set(PRIVATE) <= {name for name, status in said.items() if status == "found"}
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_missing_api_is_told_and_training_goes_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = train(1)
+    owner, attribute = PRIVATE[name]
+    monkeypatch.delattr(owner, attribute)
+    assert Features(torch).said()[name] == "missing"
+    monkeypatch.undo()
+    monkeypatch.setattr("gpudiag.probes.torch.session.Features", without(owner, attribute))
+    gd.attach(socket=tmp_path / "nobody")
+    assert CURRENT.session is not None
+    assert CURRENT.session.features.said()[name] == "missing"
+    assert train(1) == plain
+
+
+def without(owner: Any, attribute: str) -> Callable[[Any], Features]:
+    """`Features` of a torch that lacks one name, which others may go on to use."""
+
+    def look(module: Any) -> Features:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delattr(owner, attribute)
+            return Features(module)
+
+    return look
+
+
+def test_an_api_that_answers_otherwise_is_left_alone_after_some_tries() -> None:
+    calls = []
+
+    def other(*args: object) -> None:
+        calls.append(args)
+        raise TypeError("unexpected argument")
+
+    feature = Feature("recorder", other)
+    assert [feature(True) for _ in range(CHANGED_AFTER + 2)] == [None] * (CHANGED_AFTER + 2)
+    assert len(calls) == CHANGED_AFTER
+    assert feature.status == "changed: TypeError: unexpected argument"
+
+
+def test_one_failure_now_and_then_is_not_a_change() -> None:
+    answers = iter([1, None, 2, None, 3, None, 4])
+
+    def call() -> int:
+        answer = next(answers)
+        if answer is None:
+            raise RuntimeError("no process group")
+        return answer
+
+    feature = Feature("recorder", call)
+    assert [feature() for _ in range(7)] == [1, None, 2, None, 3, None, 4]
+    assert feature.status == "found"
+
+
+def test_a_ddp_log_of_another_shape_gives_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DDP, "_get_ddp_logging_data", lambda _: {"renamed": 1}, raising=False)
+    module = type("Module", (), {"device_type": "cpu"})()
+    monkeypatch.setattr(DDP, "_set_ddp_runtime_logging_sample_rate", lambda *_: None)
+    from gpudiag.probes.torch.ddp import DdpWait
+
+    ddp = DdpWait(Features(torch))
+    ddp.add(module)
+    assert ddp.take(5) == []
+
+
+def test_a_dump_may_not_name_code() -> None:
+    import io
+
+    with pytest.raises(pickle.UnpicklingError, match="plain values"):
+        Unpickler(io.BytesIO(pickle.dumps(print))).load()
+
+
+def test_no_other_module_names_a_private_api() -> None:
+    folder = Path(gd.__file__).parent
+    names = [attribute for _, attribute in PRIVATE.values()]
+    names += [
+        "_dump_nccl_trace",
+        "_cuda_attach",
+        "_local_tensor",
+        "_record_memory_history",
+        "torch._C",
+        "_task_info",
+    ]
+    for file in folder.glob("*.py"):
+        if file.name != "features.py":
+            assert not [name for name in names if name in file.read_text()], file.name
