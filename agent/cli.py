@@ -13,6 +13,7 @@ from gpudiag.agent.pages import meant
 from gpudiag.probes.errors import GpudiagError
 
 _COMMANDS = {
+    "alerts": "Write the Prometheus alert rules into a folder.",
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",

@@ -53,6 +53,7 @@ def agent(tmp_path_factory):
 def test_every_command_runs(command, agent, tmp_path):
     here = command.replace("http://127.0.0.1:9440", f"http://127.0.0.1:{agent.port}")
     here = here.replace("/tmp/recording", str(tmp_path / "recording"))
+    here = here.replace("/tmp/rules", str(tmp_path / "rules"))
     here = here.replace("--duration 3m", "--duration 2s")
     if here.startswith("gpudiag status"):
         here += f" --agent http://127.0.0.1:{agent.port}"

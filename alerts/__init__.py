@@ -1,0 +1,1 @@
+"""Prometheus alert rules as code; `python -m gpudiag.alerts` writes those in `generated/`."""

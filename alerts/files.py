@@ -1,0 +1,28 @@
+"""The rules as files: a plain Prometheus rule file, and the operator's PrometheusRule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from gpudiag.alerts import rules
+
+_HEAD = "# Written by `python -m gpudiag.alerts` from the registry of symptoms: do not edit.\n"
+
+
+def files() -> dict[str, str]:
+    """Every generated file by its name."""
+    groups = {"groups": rules.groups()}
+    resource = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "gpudiag", "labels": {"app.kubernetes.io/name": "gpudiag"}},
+        "spec": groups,
+    }
+    return {"gpudiag.rules.yaml": _yaml(groups), "prometheusrule.yaml": _yaml(resource)}
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return _HEAD + yaml.safe_dump(content, sort_keys=False, width=100)

@@ -1,0 +1,1 @@
+"""The generated rule files, shipped as data."""
