@@ -153,14 +153,14 @@ def at_peak(walked: Walk, held: Held, sites: Sites) -> list[Live]:
     """Who held what when the recording's memory was highest."""
     if not walked.peak_entry:
         return []
-    time = walked.peak_entry.get("time_us")
+    time = whole(walked.peak_entry.get("time_us"))
     sums: dict[tuple[int, str, bool], list[int]] = {}
     for block in held.blocks:
         if block.address not in held.births:
             key = held.sites[block.address], held.categories[block.address], False
             _tally(sums, key, block.size)
     for entry, _, size in [*walked.freed_since, *walked.live.values()]:
-        born = entry.get("time_us")
+        born = whole(entry.get("time_us"))
         if time is not None and born is not None and born > time:
             continue
         site = sites.number(entry.get("frames"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from gpudiag.agent.analysis.memory.digest import Alive, Device, Digest
+from gpudiag.agent.analysis.memory.digest import Device, Digest, Series
 from gpudiag.agent.analysis.memory.frames import Site
 from gpudiag.agent.analysis.memory.trend import FEW
 
@@ -85,12 +84,19 @@ def _of_recording(device: Device, every: int | None) -> Timeline:
     if every and not device.phase:
         found.unit, found.xs = "step", [x * every / max(1, len(moments) - 1) for x in found.xs]
     for line in device.series:
-        site = device.sites[line.site]
-        freed = tuple(device.sites[n] for n in line.freed_at)
-        found.lines[key_of(site)] = Line(
-            site, line.category, list(line.bytes), list(line.counts), 0, 0, 0, freed, line.bulk
-        )
+        _add(found.lines, device, line)
     return found
+
+
+def _add(lines: dict[Key, Line], device: Device, line: Series) -> None:
+    """Add a series to its call site: one line of code may have several kinds of stack."""
+    site = device.sites[line.site]
+    blank = Line(site, line.category, [0] * len(line.bytes), [0] * len(line.bytes))
+    known = lines.setdefault(key_of(site), blank)
+    known.sizes = [a + b for a, b in zip(known.sizes, line.bytes, strict=True)]
+    known.counts = [a + b for a, b in zip(known.counts, line.counts, strict=True)]
+    known.freed_at += tuple(device.sites[n] for n in line.freed_at)
+    known.bulk = max(known.bulk, line.bulk)
 
 
 def key_of(site: Site) -> Key:
@@ -120,7 +126,7 @@ def _of_files(found: Sequence[tuple[Digest, Device]], every: int | None) -> Time
             line = made.lines.setdefault(key_of(site), blank)
             line.sizes[at] += hold.asked
             line.counts[at] += hold.count
-    _identify(made, found[-2][1], found[-1][1])
+    _identify(made, found[-2][1], found[-1][1], found[-2][0].time_us or 2**63)
     _borrow(made, found[-1][1])
     return made
 
@@ -135,26 +141,23 @@ def _axis(files: Sequence[Digest], every: int | None) -> tuple[str, list[float]]
     return "snapshot", [float(n) for n in range(len(files))]
 
 
-def _identify(made: Timeline, before: Device, after: Device) -> None:
-    """Tell blocks that stayed from such as came and went at the same place."""
-    old, new = dict(_identities(before)), dict(_identities(after))
-    for identity, site in new.items():
-        if line := made.lines.get(key_of(site)):
-            stayed = identity in old or (*identity[:2], 0) in old
+def _identify(made: Timeline, before: Device, after: Device, taken_us: int) -> None:
+    """Tell blocks that stayed from such as came and went at the same place.
+
+    Addresses are used again: a block stayed where its address and size did and it was born, as
+    far as told, before the first of the two snapshots was taken at `taken_us`.
+    """
+    old = {(b.address, b.size): before.sites[b.site] for b in before.blocks}
+    new = {(b.address, b.size) for b in after.blocks if b.born_us <= taken_us}
+    for block in after.blocks:
+        if line := made.lines.get(key_of(after.sites[block.site])):
+            place = (block.address, block.size)
+            stayed = place in old and place in new
             line.kept += stayed
             line.new += not stayed
-    still = {identity[:2] for identity in new}
-    gone = Counter(key_of(site) for identity, site in old.items() if identity[:2] not in still)
-    for key, count in gone.items():
-        if key in made.lines:
-            made.lines[key].gone += count
-
-
-def _identities(device: Device) -> Iterator[tuple[tuple[int, int, int], Site]]:
-    """Address, size and birth: addresses are used again, so none of them alone is enough."""
-    block: Alive
-    for block in device.blocks:
-        yield (block.address, block.size, block.born_us), device.sites[block.site]
+    for place, site in old.items():
+        if place not in new and key_of(site) in made.lines:
+            made.lines[key_of(site)].gone += 1
 
 
 def _borrow(made: Timeline, last: Device) -> None:
