@@ -11,8 +11,9 @@ from gpudiag.agent.analysis.memory.digest import Device, Digest
 from gpudiag.agent.analysis.memory.growth import Growth, growths
 from gpudiag.agent.analysis.memory.outlook import Outlook, Sums, headroom, outlook, sums
 from gpudiag.agent.analysis.memory.requests import Request, serve, typical
+from gpudiag.agent.analysis.memory.ruling import Case, Verdict
 from gpudiag.agent.analysis.memory.timeline import Timeline, timeline
-from gpudiag.agent.analysis.memory.verdict import Case, Verdict, verdict
+from gpudiag.agent.analysis.memory.verdict import verdict
 
 ORDER = (
     "fragmentation", "out of memory", "leak", "outside torch", "host side", "caching", "sawtooth",

@@ -2,65 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable
 
-import msgspec
-
-from gpudiag.agent.analysis.memory import causes, figures, startup, words
-from gpudiag.agent.analysis.memory.asked import Asked
+from gpudiag.agent.analysis.memory import causes, figures, fragmented, startup, words
 from gpudiag.agent.analysis.memory.causes import Rival
-from gpudiag.agent.analysis.memory.digest import Device
-from gpudiag.agent.analysis.memory.growth import Growth
-from gpudiag.agent.analysis.memory.outlook import Outlook, Sums
-from gpudiag.agent.analysis.memory.requests import PINNED, PRIVATE, SHAPES, STREAMS, Request
+from gpudiag.agent.analysis.memory.pools import MIB
+from gpudiag.agent.analysis.memory.ruling import Case, Kind, Verdict
 from gpudiag.agent.analysis.memory.timeline import Timeline
 from gpudiag.agent.analysis.memory.trend import FEW, judge
-
-Kind = Literal[
-    "leak", "warm-up", "sawtooth", "caching", "fragmentation", "outside torch", "host side",
-    "out of memory", "steady", "cannot tell",
-]  # fmt: skip
-
-MIB = 2**20
-SHARE = 0.1
-"""Of what is reserved: a smaller idle part explains nothing (healthy dumps have up to 0.13)."""
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What it is, with `confidence` 0-1, the evidence and what to do next, in words.
-
-    `symptom` and `cause` are the documented ones, "" where nothing is wrong; `runbook` is what
-    `gpudiag runbook` takes.
-    """
-
-    kind: Kind
-    confidence: float
-    summary: str
-    evidence: tuple[str, ...] = ()
-    next: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    severity: str = ""
-    symptom: str = ""
-    cause: str = ""
-    rivals: tuple[Rival, ...] = ()
-
-    @property
-    def runbook(self) -> str:
-        return f"{self.symptom}#{self.cause}" if self.cause else self.symptom
-
-
-class Case(NamedTuple):
-    """All that a verdict may look at."""
-
-    device: Device
-    points: Timeline | None
-    found: Sequence[Growth]
-    sums: Sums | None
-    requests: Sequence[Request]
-    outlook: Outlook | None
-    asked: Asked
-    step: int | None
 
 
 def verdict(case: Case) -> Verdict:
@@ -69,45 +18,6 @@ def verdict(case: Case) -> Verdict:
         if said := judged(case):
             return said
     return _cannot_tell(case)
-
-
-def _stuck(case: Case) -> Verdict | None:
-    """A request that failed, or would, although the free bytes together would do."""
-    for request in case.requests:
-        if request.answer == "no" and request.cause:
-            failed = request.kind == "failed"
-            return Verdict(
-                kind="fragmentation",
-                confidence=0.9 if failed else 0.75,
-                summary=f"{'A request' if failed else 'The typical request'} of"
-                f" {figures.size(request.size)} cannot be served: {request.why}.",
-                evidence=words.fragments(case.device),
-                next=_FREE[request.cause],
-                severity="critical" if failed else "warning",
-                symptom="fragmentation",
-                cause=request.cause,
-            )
-    return None
-
-
-_FREE = {
-    PRIVATE: (
-        "Capture fewer shapes, or let all graphs share one pool (graph_pool_handle).",
-        "Free what a capture or a sleeping engine no longer needs: its pool goes with it.",
-    ),
-    STREAMS: (
-        "Allocate on the stream that uses the memory, or on one side stream instead of many.",
-        "torch.cuda.empty_cache() at a step boundary, once the side stream's blocks are free.",
-    ),
-    PINNED: (
-        "Make what lives long before what lives short: see which line holds each segment below.",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-    ),
-    SHAPES: (
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-        "Pad lengths to a few sizes.",
-    ),
-}
 
 
 def _leaks(case: Case) -> Verdict | None:
@@ -176,34 +86,6 @@ def _grows_beside(
         symptom=causes.SYMPTOM,
         cause=cause,
         rivals=(Rival(causes.RETAINED, "what torch holds is flat"),),
-    )
-
-
-def _cache(case: Case) -> Verdict | None:
-    points = case.points
-    if not points or not case.sums or case.sums.reserved <= MIB:
-        return None
-    trend = judge(points.xs, points.reserved, least=MIB)
-    flat = case.sums.live < 0.3 * case.sums.reserved
-    if trend.shape != "grows" or not flat:
-        return None
-    held = sum(pool.held for pool in case.device.pools)
-    split = held > 0.5 * case.sums.reserved and held > SHARE * case.device.reserved
-    cause = causes.FRAGMENTS if split else causes.CACHING
-    return Verdict(
-        kind="fragmentation" if split else "caching",
-        confidence=0.75 if trend.cycles >= FEW else 0.5,
-        summary=f"Reserved memory grew by {figures.size(case.sums.reserved)} while live memory"
-        f" stayed: {'free pieces lie between live blocks' if split else 'the cache grows'}.",
-        evidence=(
-            f"reserved: {figures.change(points.reserved)}; live: {figures.change(points.live)}",
-            *words.fragments(case.device),
-        ),
-        next=_FREE[SHAPES] if split else ("Benign while no allocation is retried: watch it.",),
-        severity="warning" if split else "info",
-        symptom=causes.SYMPTOM,
-        cause=cause,
-        rivals=(Rival(causes.RETAINED, "live memory is flat"),),
     )
 
 
@@ -309,5 +191,5 @@ def _cannot_tell(case: Case) -> Verdict:
 
 
 _JUDGES: tuple[Callable[[Case], Verdict | None], ...] = (
-    _stuck, _leaks, _outside, _cache, _oom, _swings, _calm,
+    fragmented.stuck, _leaks, _outside, fragmented.cache, _oom, _swings, _calm,
 )  # fmt: skip

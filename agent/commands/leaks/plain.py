@@ -32,7 +32,7 @@ from gpudiag.agent.analysis.memory.digest import Device, Live
 from gpudiag.agent.analysis.memory.frames import Site
 from gpudiag.agent.analysis.memory.growth import Growth
 from gpudiag.agent.analysis.memory.report import Part, Report
-from gpudiag.agent.analysis.memory.verdict import Verdict
+from gpudiag.agent.analysis.memory.ruling import Verdict
 
 VERSION = 1
 

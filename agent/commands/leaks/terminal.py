@@ -12,7 +12,7 @@ from gpudiag.agent import pages
 from gpudiag.agent.analysis.memory import figures
 from gpudiag.agent.analysis.memory.outlook import Outlook
 from gpudiag.agent.analysis.memory.report import Part, Report
-from gpudiag.agent.analysis.memory.verdict import Verdict
+from gpudiag.agent.analysis.memory.ruling import Verdict
 from gpudiag.agent.commands.leaks import tables
 from gpudiag.agent.units import spell_seconds
 
