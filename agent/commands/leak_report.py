@@ -43,14 +43,23 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
 
 @click.command()
 @click.argument("snapshots", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One object; the schema: docs in plain.py.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One object, documented in gpudiag.agent.commands.leaks.plain.",
+)
 @click.option(
     "--html", type=click.Path(path_type=Path), help="Also write a page, readable offline."
 )
 @click.option("--diff", is_flag=True, help="Put the first and the last snapshot side by side.")
 @click.option("--rank", type=int, help="Only files whose path names this rank (rank3).")
 @click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Rows a table.")
-@click.option("--steps", type=click.IntRange(1), help="Training steps between two snapshots.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    help="Training steps between two snapshots, or in one's recording.",
+)
 @click.option("--capacity", type=_Size(), help="The device's memory (80GiB), for the time to OOM.")
 @click.option("--free", type=_Size(), help="What the device has left, where you know it better.")
 @click.option("--process-used", type=_Sizes(), default=(), help="Of the device, at each snapshot.")

@@ -63,10 +63,12 @@ def report(files: Sequence[tuple[int | None, Digest]], asked: Asked) -> Report:
 
 
 def _in_order(files: list[Digest]) -> list[Digest]:
-    times = [file.time_us for file in files]
-    if any(time is None for time in times):
-        return files
-    return sorted(files, key=lambda file: file.time_us or 0)
+    """By time where all tell it, else by step, else as they were given."""
+    if all(file.time_us is not None for file in files):
+        return sorted(files, key=lambda file: file.time_us or 0)
+    if all(file.step is not None for file in files):
+        return sorted(files, key=lambda file: file.step or 0)
+    return files
 
 
 def _part(rank: int | None, files: list[Digest], number: int, asked: Asked) -> Part:

@@ -47,10 +47,18 @@ def files(paths: Sequence[Path], rank: int | None) -> list[tuple[int | None, Pat
 def _files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+    inside = sorted(
+        (p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file()), key=_natural
+    )
     if not inside:
         raise UsageError(f"{path} has no snapshots: files that end with {', '.join(SUFFIXES)}")
     return inside
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Sort key by which step2 comes before step10."""
+    parts = re.split(r"(\d+)", str(path))
+    return [(int(part[:18]), "") if part.isdecimal() else (0, part) for part in parts]
 
 
 def digests(

@@ -21,7 +21,23 @@ from gpudiag.probes.errors import UsageError
 from tests.allocsim.job import Job
 from tests.allocsim.stacks import MAIN
 
-JUNK = (None, -1, 0, 2**70, 3.5, float("nan"), True, "x", "", [], {}, (), [1], {"a": 1}, b"\xff")
+JUNK: tuple[Any, ...] = (
+    None,
+    -1,
+    0,
+    2**70,
+    3.5,
+    float("nan"),
+    True,
+    "x",
+    "",
+    [],
+    {},
+    (),
+    [1],
+    {"a": 1},
+    b"\xff",
+)
 FEW, MANY = 60, 10_000
 
 

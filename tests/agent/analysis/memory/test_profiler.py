@@ -21,8 +21,9 @@ def recorded(*, keep: bool, steps: int = 16) -> dict[str, Any]:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 1))
     optimizer = torch.optim.AdamW(model.parameters())
     history = []
-    settings = {"profile_memory": True, "record_shapes": True, "with_stack": True}
-    with profile(activities=[ProfilerActivity.CPU], **settings) as prof:
+    with profile(
+        activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True
+    ) as prof:
         for _ in range(steps):
             loss = model(torch.randn(128, 64)).square().mean()
             loss.backward(retain_graph=keep)

@@ -8,7 +8,7 @@ from gpudiag.agent.analysis.snapshots import shaped
 from gpudiag.probes.errors import UsageError
 
 
-def segment(*blocks: dict[str, Any], **more: Any) -> dict[str, Any]:
+def segment(*blocks: Any, **more: Any) -> dict[str, Any]:
     return {"address": 4096, "total_size": 1024, "blocks": list(blocks), **more}
 
 
