@@ -15,6 +15,7 @@ from gpudiag.probes.errors import GpudiagError
 _COMMANDS = {
     "alerts": "Write the Prometheus alert rules into a folder.",
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
+    "dashboards": "Write the Grafana dashboards into a folder.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",
     "leak-report": "Say what leaks in torch memory snapshots, how fast, and what to do.",

@@ -1,0 +1,25 @@
+"""`gpudiag dashboards`: the Grafana dashboards that ship with gpudiag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpudiag.agent.exporting import export
+
+
+@click.group()
+def command() -> None:
+    """Grafana dashboards: node, training job, memory."""
+
+
+@command.command("export")
+@click.argument("folder", type=click.Path(path_type=Path))
+def export_dashboards(folder: Path) -> None:
+    """Write the dashboards into FOLDER, as Grafana imports or provisions them.
+
+    Example: gpudiag dashboards export /var/lib/grafana/dashboards
+    """
+    for path in export("gpudiag.dashboards.generated", ".json", folder):
+        click.echo(path)

@@ -1,0 +1,1 @@
+"""Grafana dashboards as code; `python -m gpudiag.dashboards` writes those in `generated/`."""

@@ -1,0 +1,13 @@
+"""The dashboards as files."""
+
+from __future__ import annotations
+
+import json
+
+from gpudiag.dashboards import memory, node, training
+
+
+def files() -> dict[str, str]:
+    """Every generated file by its name, `gpudiag-node.json` and so on."""
+    boards = (module.build() for module in (node, training, memory))
+    return {f"{board['uid']}.json": json.dumps(board, indent=1) + "\n" for board in boards}
