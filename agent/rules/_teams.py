@@ -103,10 +103,10 @@ def standing_out(
     """The rank whose values lie above its peers', bin after bin; None where it is none or changes.
 
     By `floor` seconds at the least, in `share` of the bins, and `sigmas` beyond the scatter of
-    the others where they are enough to have one.
+    the others where they are enough to have one; half of the bins must have values at all.
     """
     over = excess(values[~np.isnan(values).any(axis=1)])
-    if not len(over):
+    if not len(over) or 2 * len(over) < len(values):
         return None
     usual = np.median(over, axis=0)
     worst = int(np.argmax(usual))
@@ -169,7 +169,10 @@ def _team(
     job: str, ranks: tuple[str, ...], by_metric: Mapping[str, Mapping[str, Series]], bins: int
 ) -> Team:
     steps = [by_metric[STEP][rank] for rank in ranks]
-    width = max(BIN_SECONDS, BIN_SPACINGS * max(_spacing(s) for s in steps))
+    # Arrivals come more seldom than the rest; where only they tell how the ranks meet, they count.
+    rarest = COMM if COMM in by_metric else LAG
+    paced = [*steps, *by_metric.get(rarest, {}).values()]
+    width = max(BIN_SECONDS, BIN_SPACINGS * max(_spacing(s) for s in paced))
     end = max(float(s.times[-1]) for s in steps)
     count = min(int(BACK // width), MARGIN * bins)
     ends = end - width * np.arange(count - 1, -1, -1.0)

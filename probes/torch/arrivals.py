@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from gpudiag.probes.torch.features import Features
 from gpudiag.probes.torch.meter import Value
 
 MOST = 256
-# A dump of 2000 entries takes 30 ms of a core beside training: about 1 in 500 of it.
-SHARE = 500
+# A dump of 2000 entries takes 20 ms of a core beside training: about 1 in 250 of it at the most.
+SHARE = 250
 LONGEST = 16.0
 
 Entry = tuple[int, int, int | None]
@@ -42,20 +45,22 @@ class Arrivals:
                     values += _sequence(self._names[group], status)
         return values
 
-    def entries(self, now: float) -> dict[str, list[Entry]]:
+    def entries(self, now: float, rare: bool = False) -> dict[str, list[Entry]]:
         """The collectives since the last call, by group, the newest `MOST` of each.
 
         Empty until `now` (epoch seconds) reaches the time that the cost of the last allows. All
         ranks of a node look at the same moments, else their newest would not be the same ones.
+        `rare` where the wait for others is measured by other means too.
         """
         if self._next - LONGEST <= now < self._next:
             return {}
         start = time.thread_time()
         found: dict[str, list[Entry]] = defaultdict(list)
-        for dump in self._dumps:
-            for entry in (dump(True) or {}).get("entries", []):
-                self._sort(entry, found)
-        period = _period((time.thread_time() - start) * SHARE)
+        with _no_collection():
+            for dump in self._dumps:
+                for entry in (dump(True) or {}).get("entries", []):
+                    self._sort(entry, found)
+        period = LONGEST if rare else _period((time.thread_time() - start) * SHARE)
         self._next = (now // period + 1.0) * period
         for group, entries in found.items():
             self._last[group] = max(entry[0] for entry in entries)
@@ -70,6 +75,18 @@ class Arrivals:
             duration = entry.get("duration_ms")
             nanoseconds = None if duration is None else int(duration * 1e6)
             found[group].append((sequence, entry["time_created_ns"], nanoseconds))
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Thousands of dicts at once would have the collector walk over all that training holds."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _period(seconds: float) -> float:

@@ -40,7 +40,8 @@ class Tick:
             self._session.event("hook_failed", FAILURES.untold.popleft())
 
     def _tell_arrivals(self) -> None:
-        for group, entries in self._arrivals.entries(time.time()).items():
+        found = self._arrivals.entries(time.time(), rare=bool(self._session.ddp))
+        for group, entries in found.items():
             packet = {"kind": "arrivals", "time": time.time(), "group": group, "entries": entries}
             self._channel.send(packet)
 

@@ -36,6 +36,12 @@ def test_of_two_the_larger_stands_out():
     assert named([[1.0, 1.2]] * 8).rank == "1"
 
 
+def test_a_few_readings_say_nothing_of_all_the_time():
+    none = [np.nan, np.nan]
+    assert named([[1.0, 1.2], none, none] * 4) is None
+    assert named([[1.0, 1.2], none] * 4).rank == "1"
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,3 +90,16 @@ def test_ranks_that_started_apart_look_at_the_same_moments() -> None:
 @pytest.mark.parametrize(("cost", "period"), [(0.1, 1.0), (1.5, 2.0), (9.0, 16.0), (99.0, 16.0)])
 def test_what_costs_more_is_asked_for_more_seldom(cost: float, period: float) -> None:
     assert _period(cost) == period
+
+
+def test_the_collector_rests_meanwhile_and_is_left_as_it_was() -> None:
+    seen = []
+    made = arrivals()
+    made._dumps = (lambda _: seen.append(gc.isenabled()),)  # type: ignore[assignment]
+    made.entries(0.0)
+    assert (seen, gc.isenabled()) == ([False], True)
+
+
+def test_with_another_measure_it_is_asked_for_seldom() -> None:
+    made = arrivals({"entries": [entry(1)]}, {"entries": [entry(2)]}, {"entries": [entry(3)]})
+    assert [bool(made.entries(t, rare=True)) for t in (0.0, 8.0, 16.0)] == [True, False, True]
