@@ -89,7 +89,8 @@ def stall(window: Window, server: Server, now: dict[str, float]) -> Stall | None
     # Passes over an empty batch are no work: where tokens are counted, these alone are.
     empty = now.get(serving.RUNNING) == 0.0 and any(metric in counters for metric in TOKENS)
     work = [s for metric, s in counters.items() if not (empty and metric == serving.STEPS)]
-    until = max([pending[1]] + [float(s.times[-1]) for s in work])
+    # Counters that are read no more say nothing of what was done since.
+    until = min([pending[1], max((float(s.times[-1]) for s in work), default=pending[1])])
     rises = [rise for s in work if (rise := serving.last_rise(s)) is not None]
     first = min((float(s.times[0]) for s in work), default=pending[0])
     since = max(pending[0], *rises) if rises else max(pending[0], first)
