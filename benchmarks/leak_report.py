@@ -17,6 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.check import Check, show
+
+ROOT = Path(__file__).parents[1]
 ENTRIES = 1_000_000
 TIME_LIMIT, MEMORY_LIMIT = 1.5, 1.3
 ROUNDS = 3
@@ -145,15 +148,14 @@ def _resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def main() -> int:
-    """Generate, measure, print; the better of a few rounds each, taken in turn."""
-    entries = int(sys.argv[1]) if len(sys.argv) > 1 else ENTRIES
+def measure(entries: int = ENTRIES) -> list[Check]:
+    """The better of a few rounds each, taken in turn."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "generated.pickle"
         # A process of its own gives the memory of what it made back before anything is measured.
         make = f"from benchmarks.leak_report import *; generate(Path({str(file)!r}), {entries})"
-        subprocess.run([sys.executable, "-c", make], check=True)
-        print(f"{entries:,} entries, {file.stat().st_size / 2**20:.0f} MiB")
+        subprocess.run([sys.executable, "-c", make], check=True, cwd=ROOT)
+        size = file.stat().st_size / 2**20
         bare, whole = [], []
         for _ in range(ROUNDS):
             bare.append(measured(sys.executable, "-c", BARE, str(file)))
@@ -161,11 +163,15 @@ def main() -> int:
     (bare_s, bare_m), (whole_s, whole_m) = (
         tuple(map(min, zip(*r, strict=True))) for r in (bare, whole)
     )
-    print(f"bare unpickling  {bare_s:6.2f} s {bare_m:8.0f} MiB")
-    print(f"leak-report      {whole_s:6.2f} s {whole_m:8.0f} MiB")
-    print(f"ratio            {whole_s / bare_s:6.2f} x {whole_m / bare_m:8.2f} x")
-    return int(whole_s > TIME_LIMIT * bare_s or whole_m > MEMORY_LIMIT * bare_m)
+    note = f"{entries:,} trace entries, {size:.0f} MiB"
+    return [
+        Check("bare unpickling", bare_s, "s", None, f"{note}, {bare_m:.0f} MiB of memory"),
+        Check("leak-report", whole_s, "s", TIME_LIMIT * bare_s, f"{whole_s / bare_s:.2f} times"),
+        Check("leak-report, memory", whole_m, "MiB", MEMORY_LIMIT * bare_m, "with its child"),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    checks = measure(int(sys.argv[1]) if len(sys.argv) > 1 else ENTRIES)
+    show("leak-report", checks)
+    sys.exit(int(not all(check.ok for check in checks)))

@@ -14,7 +14,7 @@ from pathlib import Path
 # The benchmarks share the tests' simulated driver and running agent.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import beside_nvitop, memory, replay_day, rules, window, xid_to_finding
+from benchmarks import beside_nvitop, leak_report, memory, replay_day, rules, window, xid_to_finding
 from benchmarks.check import Check, show
 
 MAX_REPLAY_SECONDS = 30.0
@@ -45,6 +45,7 @@ def main() -> int:
         "rules": rules.measure,
         "window": _window,
         "memory": memory.measure,
+        "leak-report": leak_report.measure,
     }
     missed = 0
     for name, part in parts.items():

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -133,7 +134,7 @@ class Sites:
 
     def __init__(self) -> None:
         self.found: list[Site] = [NOWHERE]
-        self._frames: dict[int, Frame] = {}
+        self._frames: dict[int, Frame | None] = {}
         self._interned: dict[Frame, Frame] = {}
         self._lists: dict[int, int] = {}
         self._stacks: dict[int, int] = {}
@@ -158,15 +159,22 @@ class Sites:
             known = self._stacks[key] = self._of_stack(frames)
         return known
 
+    def _telling(self, raw: Any) -> Frame | None:
+        """The frame, one object for equal ones; None where it says nothing."""
+        frame = read_frame(raw)
+        if frame.layer or frame.hints or frame.op:
+            return self._interned.setdefault(frame, frame)
+        return None
+
     def _of_stack(self, frames: Sequence[Any]) -> int:
         table = self._frames
         seen: list[Frame] = []
         for raw in frames[:DEEPEST]:
-            frame = table.get(id(raw))
-            if frame is None:
-                read = read_frame(raw)
-                frame = table[id(raw)] = self._interned.setdefault(read, read)
-            if frame.layer or frame.hints or frame.op:
+            try:
+                frame = table[id(raw)]
+            except KeyError:
+                frame = table[id(raw)] = self._telling(raw)
+            if frame is not None:
                 seen.append(frame)
         if not seen:
             return 0
@@ -216,6 +224,7 @@ def _hints(layer: Layer, file: str, name: str) -> int:
     return hints
 
 
+@lru_cache(maxsize=16_384)
 def short(file: str, parts: int = 2) -> str:
     """The last parts of a path; for a library, from its package on."""
     for marker in _LIBRARIES:

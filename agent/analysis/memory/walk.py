@@ -131,12 +131,14 @@ class _Follow:
         # The loop over a million entries: locals only, and a stack only where it is needed.
         found, live, ends, skipped = self.found, self.found.live, self.ends, self.skipped
         total, peak, freed = self.total, found.peak, self.freed
-        keep, pop, append, clear = live.__setitem__, live.pop, freed.append, freed.clear
+        pop, append, clear = live.pop, freed.append, freed.clear
         for entry in entries:
             action = entry["action"]
+            if action == skipped:
+                continue
             if action == "alloc":
                 size = (entry["size"] + 511) & -512
-                keep(entry["addr"], (entry, mark, size))
+                live[entry["addr"]] = (entry, mark, size)
                 total += size
                 if total > peak:
                     peak = total
@@ -151,8 +153,6 @@ class _Follow:
                 append(birth)
                 if birth[1] != mark:
                     self._crossed(birth, entry, mark)
-            elif action == skipped:
-                continue
             elif action in _SEGMENTS:
                 self.reserved += _SEGMENTS[action] * entry["size"]
             elif action == "oom":
