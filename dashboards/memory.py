@@ -23,6 +23,7 @@ _LEAK = "memory-slow-growth"
 _HOST = "host-memory-pressure"
 _SPAN = "30m"
 """Over this a slope is taken: longer than an evaluation or a checkpoint, short of the OOM."""
+_WEEK = 7 * 86400
 _NONE = Limits("none: how much is right depends on the model; growth is what matters")
 _STEADY = Limits("none: 0 is steady; the rule tells growth from cycles, this line does not")
 
@@ -83,9 +84,10 @@ def _floor() -> Row:
 def _growth() -> Row:
     used = f"gpudiag_gpu_memory_total_bytes{{{NODE}}} - gpudiag_gpu_memory_used_bytes{{{NODE}}}"
     room = f"gpudiag_train_info{{{RANK}}} * on (uuid) group_left () max by (uuid) ({used})"
-    held = f"{_torch('reserved')} + {_torch('non_torch')} or {_torch('reserved')}"
+    # Plus nothing drops the name: two series that differ by it alone cannot both have a slope.
+    held = f"{_torch('reserved')} + {_torch('non_torch')} or {_torch('reserved')} + 0"
     slope = f"deriv(({held})[{_SPAN}:1m])"
-    left = f"max by (job, rank) ({room}) / (max by (job, rank) ({slope}) > 0)"
+    left = f"max by (job, rank) ({room}) / (max by (job, rank) ({slope}) > 0) < {_WEEK}"
     hours = Limits(
         "6 h, time for a planned restart; 1 h, as urgent as rule memory-slow-growth calls it",
         ((3600, "orange"), (6 * 3600, "green")),
@@ -105,7 +107,7 @@ def _growth() -> Row:
                 zero=False,
             ),
             graph(
-                Text("Full in", "At the pace of the last half hour; absent while nothing grows.",
+                Text("Full in", "At the pace of the last half hour; absent where that is over a week.",
                      "s", hours, _LEAK),
                 Query(left, _ONE),
             ),

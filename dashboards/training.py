@@ -139,10 +139,9 @@ def _step() -> Row:
 
 def _waiting() -> Row:
     empty = Limits("1, since at 0 the next step waits for its data", ((1, "green"),), below="red")
-    clock = 'gpudiag_gpu_clock{}_hertz{{{}, clock="sm"}}'
     its_clock = (
         f"gpudiag_train_info{{{RANK}}} * on (uuid) group_left ()"
-        f" max by (uuid) ({clock.format('', NODE)} / {clock.format('_max', NODE)})"
+        f' max by (uuid) (gpudiag_gpu_clock_hertz{{{NODE}, clock="sm"}})'
     )
     sequence = "gpudiag_train_collective_sequence"
     entered = f'{sequence}{{{RANK}, state="enqueued"}}'
@@ -188,11 +187,10 @@ def _waiting() -> Row:
             ),
             graph(
                 Text(
-                    "Clock of each rank's GPU", "Share of the highest.", "percentunit",
+                    "Clock of each rank's GPU", "Of its SMs.", "hertz",
                     Limits("none: lower than the others' is what matters"), "thermal-throttle",
                 ),
                 Query(its_clock, _ONE),
-                top=1,
             ),
             graph(
                 Text("Comm wait by group", "Seconds of a step.", "s", NO_LIMIT, _LATE),
