@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ from benchmarks.check import Check, quantile, show
 from tests.running import RunningAgent
 
 MAX_MICROSECONDS = 15.0
+EPOCHS = 10  # of 100 steps
+"""A block lasts a second or more: both tools send what they measured about once a second."""
+
 TOOLS = ("gpudiag", "traceml")
 
 Around = Callable[[], AbstractContextManager[Any]]
@@ -47,12 +51,12 @@ class Loop:
         self._optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self._batches = DataLoader([torch.randn(32) for _ in range(800)], batch_size=8)
 
-    def block(self, around: Around, step_ms: float) -> tuple[float, float]:
-        """Mean microseconds of 100 steps and of their CPU, without the spinning between."""
+    def block(self, around: Around, step_ms: float, epochs: int) -> tuple[float, float]:
+        """Mean microseconds of a step and of its CPU, without the spinning between."""
         spun = spun_cpu = steps = 0
         began = end = time.perf_counter_ns()
         began_cpu = time.thread_time_ns()
-        for batch in self._batches:
+        for batch in chain.from_iterable(repeat(self._batches, epochs)):
             with around():
                 self._optimizer.zero_grad()
                 self.model(batch).sum().backward()
@@ -107,8 +111,8 @@ def differences(tool: str, pairs: int, step_ms: float) -> list[tuple[float, floa
         for on in (pair % 2 == 0, pair % 2 == 1):
             (hooks.on if on else hooks.off)()
             around = hooks.around if on else contextlib.nullcontext
-            loop.block(around, step_ms)
-            times[on] = loop.block(around, step_ms)
+            loop.block(around, step_ms, 1)
+            times[on] = loop.block(around, step_ms, EPOCHS)
         (wall, cpu), (wall_off, cpu_off) = times[True], times[False]
         found.append((wall - wall_off, cpu - cpu_off))
     return found
