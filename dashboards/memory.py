@@ -107,7 +107,7 @@ def _growth() -> Row:
                 zero=False,
             ),
             graph(
-                Text("Full in", "At the pace of the last half hour; absent where that is over a week.",
+                Text("Full in", "At the pace of the last half hour; no line beyond a week.",
                      "s", hours, _LEAK),
                 Query(left, _ONE),
             ),

@@ -90,7 +90,7 @@ def finished(board: models.Dashboard) -> Json:
         for letter, target in zip(ascii_uppercase, panel.get("targets", ()), strict=False):
             target["refId"] = letter
     _place(panels, 0)
-    for variable in plain["templating"]["list"]:
+    for variable in plain.get("templating", {}).get("list", ()):
         for name in _STRAY:
             variable.pop(name, None)
     return plain

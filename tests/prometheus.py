@@ -27,8 +27,10 @@ class RunningPrometheus:
 
     def backfill(self, openmetrics: Path) -> RunningPrometheus:
         """Take the samples of a file in, before the start."""
-        make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", openmetrics, self.data]
-        done = subprocess.run(make, capture_output=True, text=True, check=False)
+        make = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
+        done = subprocess.run(
+            [*make, openmetrics, self.data], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return self
 

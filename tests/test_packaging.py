@@ -139,6 +139,15 @@ def test_the_light_commands_work_on_the_base_alone(base: Path, call: list[str]) 
     assert done.stdout
 
 
+@pytest.mark.parametrize("name", ["alerts", "dashboards"])
+def test_the_generated_files_come_out_of_the_base_alone(
+    base: Path, tmp_path: Path, name: str
+) -> None:
+    done = run(base / "gpudiag", name, "export", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [str(path) for path in sorted(tmp_path.iterdir())] != []
+
+
 @pytest.mark.parametrize("name", ["agent", "doctor", "replay", "record"])
 def test_a_heavy_command_says_what_to_install(base: Path, name: str) -> None:
     done = run(base / "gpudiag", name)
