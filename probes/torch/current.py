@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import multiprocessing
-import multiprocessing.util
 import os
 import sys
 from typing import Any
@@ -65,7 +63,10 @@ class Current:
             self.session.on_begin = self._finalize
 
     def _finalize(self) -> None:
-        multiprocessing.util.Finalize(None, guarded(self._exit), exitpriority=1)
+        # It leaves a mark in sys.modules, and only a child of its own needs it.
+        from multiprocessing.util import Finalize
+
+        Finalize(None, guarded(self._exit), exitpriority=1)
 
 
 def reason(error: BaseException | None) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from gpudiag.probes.torch.guard import guarded
@@ -29,7 +29,6 @@ class Scalars:
         self._nonfinite = 0
         self._given: set[str] = set()
         self._scaled = False
-        self._inside = False
         self._known = False
 
     def give(self, name: str, value: Any) -> None:
@@ -43,8 +42,8 @@ class Scalars:
 
         @functools.wraps(original)
         def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._inside:
-                seen(tensor)
+            # Only a scalar may go backward without a gradient given.
+            seen(tensor, not args and not kwargs)
             return original(tensor, *args, **kwargs)
 
         return backward
@@ -78,16 +77,24 @@ class Scalars:
         for name, tensor in kept:
             self._note(name, tensor.item())
         last, self._last = self._last, {}
-        values: list[Value] = [(f"gpudiag_train_{name}", {}, value) for name, value in last.items()]
+        values: list[Value] = [
+            (f"gpudiag_train_{name}", {}, value) for name, value in last.items() if isfinite(value)
+        ]
         if self._known:
             values.append(("gpudiag_train_nonfinite_total", {}, float(self._nonfinite)))
         self.backwards = 0
         return values
 
-    def _seen(self, tensor: Any) -> None:
+    def _seen(self, tensor: Any, scalar: bool) -> None:
         self.backwards += 1
-        if self._scaled:
+        if self._scaled or not scalar:
             self._scaled = False
+        elif not self._given and tensor.is_cpu:
+            # Every step comes here: written out, since a call costs as much as the rest.
+            self._last["loss"] = loss = tensor.item()
+            self._known = True
+            if not isfinite(loss):
+                self._nonfinite += 1
         else:
             self._found("loss", tensor)
 
@@ -110,8 +117,6 @@ class Scalars:
 
     def _note(self, name: str, value: float) -> None:
         self._known = True
-        if math.isfinite(value):
-            self._last[name] = value
-        else:
+        self._last[name] = value
+        if not isfinite(value):
             self._nonfinite += 1
-            self._last.pop(name, None)
