@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from statistics import median
 
 import msgspec
@@ -17,8 +18,11 @@ from gpudiag.agent.analysis.memory.walk import UNIT
 SETTLED = (
     categories.PARAMETERS, categories.GRADIENTS, categories.OPTIMIZER, categories.WORKSPACE,
 )  # fmt: skip
-MANY_NEW = 8
-"""New blocks of one site between two snapshots that speak for one per step."""
+MANY_NEW = 32
+"""New blocks of one site that speak for one per step, where the steps are not known."""
+
+EVEN = 1.5
+"""Intervals of a leak grow alike; those of a warm-up slow down."""
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,21 +102,36 @@ def _pace(points: Timeline) -> float | None:
 
 
 def _confidence(points: Timeline, line: Line, trend: Trend, *, bare: bool) -> float:
-    """How sure it is that this site leaks, 0 for not at all.
-
-    Under eight cycles only the number of blocks speaks: one more for each step, none of a kind
-    that a first step makes.
-    """
+    """How sure it is that this site leaks, 0 for not at all."""
     if trend.shape != "grows":
         return 0.0
-    if trend.cycles >= FEW:
+    # A capture per shape rises a few times and stops: rises are what is counted.
+    if trend.cycles >= FEW and rises(line.sizes) >= FEW - 1:
         return (0.9 if points.cyclic else 0.75) - 0.15 * bare
-    if line.category in SETTLED or bare:
+    if trend.cycles >= FEW or line.category in SETTLED or bare or not _one_a_step(points, line):
         return 0.0
+    return 0.5 if trend.cycles == 2 else 0.6
+
+
+def rises(levels: Sequence[float]) -> int:
+    """How often a level lies above the one before."""
+    return sum(a < b for a, b in pairwise(levels))
+
+
+def _one_a_step(points: Timeline, line: Line) -> bool:
+    """Whether few points span many cycles, and each cycle left a block behind.
+
+    Only so do fewer than eight points tell a leak from a warm-up: the blocks stand for them.
+    """
     more = line.counts[-1] - line.counts[0]
-    if trend.cycles == 2:
-        return 0.5 if more >= MANY_NEW and line.gone <= line.new // 4 else 0.0
-    return 0.6 if more >= MANY_NEW or trend.cycles >= 5 else 0.4
+    span = points.xs[-1] - points.xs[0]
+    if line.gone > line.new // 4:
+        return False
+    if points.unit != "step":
+        return more >= MANY_NEW
+    intervals = zip(pairwise(points.xs), pairwise(line.sizes), strict=True)
+    paces = [(d - c) / (b - a) for (a, b), (c, d) in intervals]
+    return span >= FEW and more >= span and max(paces) <= EVEN * min(paces)
 
 
 def _change(line: Line) -> str:

@@ -23,7 +23,7 @@ _PIECES = (MOST, FEW)
 """Stretches whose lowest levels are compared; fewer and longer ones see past irregular swings."""
 
 # Of all growth a straight line has half in its later half; an exponential warm-up far less.
-_EARLY, _LATE = 0.2, 0.3
+_EARLY, _LATE = 0.25, 0.37
 _LARGEST_STEP = 0.5
 _SIGNIFICANT = 2.6
 _NOISES = 4.0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gpudiag.agent.analysis.memory import causes, figures, fragmented, startup, words
 from gpudiag.agent.analysis.memory.causes import Rival
+from gpudiag.agent.analysis.memory.growth import rises
 from gpudiag.agent.analysis.memory.pools import MIB
 from gpudiag.agent.analysis.memory.ruling import Case, Kind, Verdict
 from gpudiag.agent.analysis.memory.timeline import Timeline
@@ -45,6 +46,34 @@ def _leaks(case: Case) -> Verdict | None:
 
 
 _MORE = ("eight or more snapshots at the same phase of the step: two cannot rule out a warm-up",)
+
+
+def _spread(case: Case) -> Verdict | None:
+    """Live memory that grows though no single call site does: many sites, a little each."""
+    points = case.points
+    if not points or not points.cyclic or points.points < FEW:
+        return None
+    trend = judge(points.xs, points.live, least=MIB)
+    if trend.shape != "grows" or rises(points.live) < FEW - 1:
+        return None
+    most = sorted(case.found, key=lambda g: -g.grown)[:3]
+    return Verdict(
+        kind="leak",
+        confidence=0.6,
+        summary=f"Live memory grows by {figures.size(trend.rate)} per {points.unit}, at no single"
+        " call site.",
+        evidence=(
+            f"live memory at {points.points} moments: {figures.change(points.live)}",
+            *(f"{g.site.short}: {figures.signed(g.grown)}, {g.shape}" for g in most),
+            *words.reconciled(case.sums),
+        ),
+        next=("See which of the sites below are alike: they may be one cache.",),
+        missing=("a census of live tensors (--census): it names who holds them",),
+        severity="warning",
+        symptom=causes.SYMPTOM,
+        cause=startup.UNDETERMINED,
+        rivals=(Rival(causes.CACHING, "live blocks grow, not the allocator's cache"),),
+    )
 
 
 def _outside(case: Case) -> Verdict | None:
@@ -144,7 +173,8 @@ def _calm(case: Case) -> Verdict | None:
     if not points or points.points < FEW:
         return None
     trend = judge(points.xs, points.live, least=max(MIB, 0.001 * max(points.live)))
-    if trend.shape == "too few" or (not points.cyclic and trend.shape not in ("flat", "swings")):
+    open_ = trend.shape in ("too few", "grows") or any(g.shape == "grows" for g in case.found)
+    if open_ or (not points.cyclic and trend.shape not in ("flat", "swings")):
         return None
     warmed = trend.shape == "warmed up" or _late_start(points)
     grown = next((g for g in sorted(case.found, key=lambda g: -g.grown)), None)
@@ -191,5 +221,5 @@ def _cannot_tell(case: Case) -> Verdict:
 
 
 _JUDGES: tuple[Callable[[Case], Verdict | None], ...] = (
-    fragmented.stuck, _leaks, _outside, fragmented.cache, _oom, _swings, _calm,
+    fragmented.stuck, _leaks, _spread, _outside, fragmented.cache, _oom, _swings, _calm,
 )  # fmt: skip

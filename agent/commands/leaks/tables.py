@@ -15,6 +15,7 @@ from gpudiag.agent.analysis.memory.growth import Growth
 from gpudiag.agent.analysis.memory.report import Part
 
 _WRAPPED = ("<call site", "<pool", "<why", "<held by", "<how", "<")
+_NARROWEST = 20
 _BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 24
 
@@ -28,6 +29,7 @@ def _table(*columns: str) -> Table:
             justify="left" if left else "right",
             overflow="fold",
             no_wrap=column not in _WRAPPED,
+            min_width=_NARROWEST if column in _WRAPPED[:2] else None,
         )
     return table
 
@@ -134,15 +136,13 @@ def pools(device: Device, top: int) -> Table | None:
     """Reserved memory by pool and what of its free part could be given back."""
     if not device.pools:
         return None
-    table = _table(
-        "<pool", "reserved", "live", "pending", "free", "empty_cache", "held", "largest free"
-    )
+    table = _table("<pool", "reserved", "live", "free", "releasable", "held", "largest")
     for pool in device.pools[:top]:
         name = f"stream {pool.stream}, {'small' if pool.small else 'large'}"
         name += f", private {pool.id[0]}_{pool.id[1]}" if pool.private else ""
         name += ", expandable" if pool.expandable else ""
         sizes = (
-            pool.reserved, pool.live, pool.pending, pool.free, pool.releasable, pool.held,
+            pool.reserved, pool.live + pool.pending, pool.free, pool.releasable, pool.held,
             pool.largest,
         )  # fmt: skip
         table.add_row(name, *map(figures.size, sizes))

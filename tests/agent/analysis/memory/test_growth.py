@@ -90,3 +90,18 @@ def test_two_runs_pair_by_id_though_lines_moved():
     change = next(c for c in compare(before.devices[0], after.devices[0]) if c.site.line == 101)
     assert (change.moved, change.change) == (True, "grew")
     assert change.after - change.before == 10 * 2**20
+
+
+@pytest.mark.parametrize("name", ["warm_up", "adam_first_step", "graph_capture"])
+@pytest.mark.parametrize("count", range(2, 9))
+def test_the_first_few_snapshots_of_a_warm_up_are_no_leak(name, count):
+    _, digests = played(name)
+    assert judged(digests[:count]).verdict.kind != "leak"
+
+
+def test_few_cycles_of_one_recording_are_only_a_suspicion():
+    case, digests = played("kept_graph")
+    said = judged(digests[:1]).verdict
+    assert case.steps[0] < 8
+    assert said.kind == "cannot tell"
+    assert said.evidence[0].startswith("llm/model.py:3")

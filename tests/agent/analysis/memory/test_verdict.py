@@ -84,3 +84,18 @@ def test_nothing_in_a_report_needs_history(history):
     case, _ = played("scalar")
     plain = case.last if history else {**case.last, "device_traces": []}
     assert judged([digested(plain)]).verdict.kind == ("leak" if history else "cannot tell")
+
+
+def test_growth_at_no_single_site_is_told_as_such():
+    _, digests = played("variable_lengths")
+    moments = [Moment(n, n * 1_000_000, GIB + n * 2**24, 2 * GIB) for n in range(20)]
+    said = judged([with_device(digests[-1], moments=moments, series=[])]).verdict
+    assert (said.kind, said.cause) == ("leak", "undetermined")
+    assert "16.0 MiB per step, at no single call site" in said.summary
+
+
+def test_a_staircase_of_few_steps_stays_open():
+    _, digests = played("variable_lengths")
+    moments = [Moment(n, n, GIB + n // 5 * 2**26, 2 * GIB) for n in range(20)]
+    said = judged([with_device(digests[-1], moments=moments, series=[])]).verdict
+    assert said.kind == "cannot tell"
