@@ -53,13 +53,8 @@ def _last_time(memory: Memory) -> int | None:
 def _device(memory: Memory, device: int, segments: list[Segment], notes: list[str]) -> Device:
     trace: Sequence[Any] = memory.traces[device] if device < len(memory.traces) else []
     here = [a for a in memory.annotations if a.get("device", device) in (device, -1)]
-    moments = steps.moments(trace, here)
     sites = Sites()
-    if len(moments.marks) < steps.FEW:
-        moments = troughs(trace, sites.number)
-    drawn = DRAWN if len(trace) < MANY else DRAWN_OF_MANY
-    even = [n * len(trace) // drawn for n in range(drawn + 1)]
-    marks = sorted({*even, *moments.marks})
+    moments, marks = _marks(trace, here, sites)
     walked = walk(trace, marks, sites.number)
     if walked.bad:
         notes.append(f"{walked.bad} trace entries make no sense (left out)")
@@ -95,6 +90,18 @@ def _device(memory: Memory, device: int, segments: list[Segment], notes: list[st
         largest_split=limit,
         expandable=any(segment.expandable for segment in segments),
     )
+
+
+def _marks(
+    trace: Sequence[Any], annotations: Sequence[dict[str, Any]], sites: Sites
+) -> tuple[steps.Moments, list[int]]:
+    """The moments to compare, and with those of the chart all positions to look at."""
+    moments = steps.moments(trace, annotations)
+    if len(moments.marks) < steps.FEW:
+        moments = troughs(trace, sites.number)
+    drawn = DRAWN if len(trace) < MANY else DRAWN_OF_MANY
+    even = [n * len(trace) // drawn for n in range(drawn + 1)]
+    return moments, sorted({*even, *moments.marks})
 
 
 def _moments(
