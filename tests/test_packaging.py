@@ -31,7 +31,8 @@ import gpudiag.probes
 for module in pkgutil.walk_packages(gpudiag.probes.__path__, "gpudiag.probes."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
-print(*{n.partition(".")[0] for n in sys.modules} - sys.stdlib_module_names - {"__main__", "__mp_main__"})
+ours = {n.partition(".")[0] for n in sys.modules} - {"__main__", "__mp_main__"}
+print(*ours - sys.stdlib_module_names)
 """
 
 
