@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from gpudiag.agent.rules.contract import Limits, Rule
 
 _FILES = (
+    "checkpoint_and_storage",
     "cpu_pressure",
     "disk_watermark",
     "driver_mismatch",
@@ -25,6 +26,7 @@ _FILES = (
     "not_ready",
     "nvlink_errors",
     "nvml_wedged",
+    "output_quality_abnormal",
     "pcie_degraded",
     "power_brake",
     "profiling_source_broken",
