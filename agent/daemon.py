@@ -63,7 +63,8 @@ class Daemon:
         probes = probing.build(config, inventory)
         self._scheduler = Scheduler(probes, clock)
         endings = Endings()
-        self._channel = _channel(config, self._scheduler, clock, Roster(inventory.gpu_of, endings))
+        roster = Roster(inventory.gpu_of, endings, memory_of=inventory.memory_of)
+        self._channel = _channel(config, self._scheduler, clock, roster)
         self._store = Store(state / "findings.db")
         self._watch = SelfWatch(lambda: cost_of(_child_pids(probes)))
         self._writer = Writer(

@@ -38,6 +38,7 @@ class Inventory:
         self._gpus: dict[str, Labels] = {}
         self._processes: dict[int, tuple[float, str]] = {}
         self._gpu_of: dict[int, str] = {}
+        self._memory: dict[int, dict[str, tuple[float, float]]] = {}
         self._ranks: dict[int, tuple[str, str]] = {}
         self._now = 0.0
 
@@ -49,6 +50,7 @@ class Inventory:
                 self._now = at
                 self._processes[int(of["pid"])] = (at, of.get("process", ""))
                 self._gpu_of[int(of["pid"])] = of.get("uuid", "")
+                self._memory.setdefault(int(of["pid"]), {})[of.get("uuid", "")] = (at, value)
             elif metric == "gpudiag_train_info":
                 self._take_rank(dict(pairs), value)
             elif metric == "gpudiag_gpu_info":
@@ -71,6 +73,10 @@ class Inventory:
         """The GPU that the driver sees the process on; "" where it sees none."""
         return self._gpu_of.get(pid, "") if pid in self._processes else ""
 
+    def memory_of(self, pid: int, uuid: str) -> tuple[float, float] | None:
+        """When the driver last said so, and the bytes that the process holds on that GPU."""
+        return self._memory.get(pid, {}).get(uuid)
+
     def watched(self) -> list[Watched]:
         """The processes on the GPUs, the ranks of training jobs, and the data loaders of both."""
         return list(self._each_watched())
@@ -85,6 +91,7 @@ class Inventory:
             if self._now - seen > FORGET_SECONDS:
                 self._processes.pop(pid, None)
                 self._gpu_of.pop(pid, None)
+                self._memory.pop(pid, None)
         return [(pid, name) for pid, (seen, name) in known if self._now - seen <= FORGET_SECONDS]
 
     def _each_watched(self) -> Iterator[Watched]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
+from gpudiag.agent.channel.outside import Outside
 from gpudiag.agent.channel.packets import MAX_NAME, Hello, Metrics, bounded, readings
 from gpudiag.agent.channel.place import Place
 from gpudiag.probes import Labels, Sample, labels
@@ -13,6 +14,8 @@ INFO = "gpudiag_train_info"
 CONFIG = "gpudiag_train_config_info"
 STEPS = "gpudiag_train_steps_total"
 STEP_SECONDS = "gpudiag_train_step_seconds"
+RESERVED = "gpudiag_torch_reserved_bytes"
+OUTSIDE = "gpudiag_torch_non_torch_bytes"
 CONFIGURED = ("precision", "recompute", "optimizer", "sharding")
 
 MAX_SERIES = 2000
@@ -31,7 +34,7 @@ class Rank:
     def __init__(self, hello: Hello, pid: int, job: str, place: Place) -> None:
         self.pid = pid or hello.pid
         # Its own number means another process to this one's namespace: nothing is joined by it.
-        self._seen = bool(pid)
+        self.seen = bool(pid)
         self.place = place
         self.job = job[:MAX_NAME]
         self.hello = hello
@@ -40,6 +43,7 @@ class Rank:
         self.dropped = 0
         """Readings that opened more series than one process may have."""
         self._heard = 0.0
+        self._outside = Outside()
         self._newest: dict[tuple[str, Labels], float] = {}
         self._series: dict[tuple[str, Labels], Labels] = {}
         self._told: set[tuple[str, Labels]] = set()
@@ -60,8 +64,8 @@ class Rank:
         facts = {
             "local_rank": hello.local_rank,
             "world_size": hello.world_size,
-            "pid": self.pid if self._seen else None,
-            "uuid": hello.uuid or (uuid if self._seen else None),
+            "pid": self.pid if self.seen else None,
+            "uuid": hello.uuid or (uuid if self.seen else None),
             "framework": hello.framework,
             "layout": hello.layout,
         }
@@ -74,11 +78,23 @@ class Rank:
         self._told = self._told - gone | wanted
         return [*_stale(gone, now), *(Sample(metric, of, now, 1.0) for metric, of in wanted)]
 
-    def take(self, packet: Metrics, now: float) -> list[Sample]:
-        """The packet's readings as samples of this rank."""
+    def take(
+        self, packet: Metrics, now: float, used: tuple[float, float] | None = None
+    ) -> list[Sample]:
+        """The packet's readings as samples of this rank.
+
+        With `used`, the driver's newest (time, bytes) of this process on its GPU, also what it
+        holds there outside torch.
+        """
         time = packet.time if abs(packet.time - now) <= SKEW_SECONDS else now
         self._heard = time
-        return list(self._samples(packet, time))
+        samples = list(self._samples(packet, time))
+        reserved = next((s.value for s in samples if s.metric == RESERVED), None)
+        outside = None if reserved is None else self._outside.take(time, reserved, used)
+        if outside is not None:
+            samples.append(Sample(OUTSIDE, self.who, *outside))
+            self._told.add((OUTSIDE, self.who))
+        return samples
 
     def stale(self, now: float, but: Iterable[tuple[str, Labels]] = ()) -> list[Sample]:
         """Markers that end every series of this process, `but` those that another one goes on."""

@@ -43,10 +43,14 @@ class Roster:
         gpu_of: Callable[[int], str] = lambda _: "",
         endings: Endings | None = None,
         proc: Path = Path("/proc"),
+        memory_of: Callable[[int, str], tuple[float, float] | None] = lambda _pid, _uuid: None,
     ) -> None:
-        """`gpu_of` gives the GPU that the driver sees a process on, "" where it sees none."""
+        """`gpu_of` gives the GPU that the driver sees a process on, "" where it sees none.
+
+        `memory_of` gives the time and the bytes of its newest word on a process and a GPU.
+        """
         self.counts: Counter[str] = Counter(dict.fromkeys(_OUTCOMES, 0))
-        self._gpu_of = gpu_of
+        self._gpu_of, self._memory_of = gpu_of, memory_of
         self._endings = endings or Endings(proc)
         self._proc = proc
         self._arrivals = ArrivalComparison()
@@ -84,7 +88,8 @@ class Roster:
             self.counts["ignored"] += 1
         elif isinstance(packet, Metrics):
             before = rank.dropped
-            self._samples += rank.take(packet, now)
+            used = self._memory_of(rank.pid, rank.hello.uuid or "") if rank.seen else None
+            self._samples += rank.take(packet, now, used)
             self.counts["dropped"] += rank.dropped - before
         elif isinstance(packet, Happened):
             self._events.append(_event(rank, packet, now))

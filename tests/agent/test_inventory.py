@@ -64,6 +64,14 @@ def test_the_gpu_of_a_process():
     assert (inventory.gpu_of(10), inventory.gpu_of(11)) == ("GPU-1", "")
 
 
+def test_the_memory_of_a_process_on_each_of_its_gpus():
+    inventory = Inventory()
+    inventory.observe([on_gpu(10, "python", 5.0)], [])
+    assert inventory.memory_of(10, "GPU-1") == (5.0, 1e9)
+    assert inventory.memory_of(10, "GPU-2") is None
+    assert inventory.memory_of(11, "GPU-1") is None
+
+
 class Spoken:
     name, cadence = "kmsg", 0.2
     metrics: frozenset[str] = frozenset()

@@ -8,7 +8,7 @@ from gpudiag.agent.channel.packets import Arrivals, Bye, Exit, Happened, Metrics
 from gpudiag.agent.channel.roster import Roster
 from tests.agent.channel.hook import hello
 
-AWAY = Peer(0, 0, 0)
+AWAY, HERE = Peer(0, 0, 0), Peer(42, 0, 0)
 
 
 @pytest.fixture
@@ -113,3 +113,39 @@ def test_arrivals_are_reported_with_what_became_of_packets(roster):
     roster.tick(9.0)
     found = {s.metric: s.value for s in roster.drain()[0] if ("rank", "1") in s.labels}
     assert found["gpudiag_train_arrival_lag_seconds"] == pytest.approx(0.05)
+
+
+OUTSIDE = "gpudiag_torch_non_torch_bytes"
+
+
+def reserved(time):
+    return Metrics(time=time, values=[("gpudiag_torch_reserved_bytes", {}, 4e9)])
+
+
+def outside(peer=HERE, uuid="GPU-a", packet=reserved):
+    memory = {(42, "GPU-a"): (5.5, 5e9)}
+    roster = Roster(memory_of=lambda *which: memory.get(which))
+    who = roster.hello(None, hello(0, 42, uuid=uuid), peer, 1.0)
+    for time in (5.0, 6.0):
+        roster.take(who, packet(time), time)
+    roster.lost(who, 7.0)
+    found = [s for s in roster.drain()[0] if s.metric == OUTSIDE]
+    return [(dict(s.labels), s.time, s.value) for s in found if s.value == s.value], len(found)
+
+
+def test_what_a_rank_holds_outside_torch_until_its_end():
+    assert outside() == ([({"job": "llama", "rank": "0"}, 5.5, 1e9)], 2)
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        {"uuid": "GPU-b"},
+        {"uuid": None},
+        {"peer": AWAY},
+        {"packet": lambda time: loss()},
+    ],
+    ids=["another GPU", "no GPU", "a foreign namespace", "nothing reserved"],
+)
+def test_what_a_rank_holds_outside_torch_is_absent_without(lacks):
+    assert outside(**lacks) == ([], 0)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from gpudiag.agent.commands import run, top
 from tests.agent.channel.hook import Hook
 from tests.running import wait_for
+from tests.simdriver.state import uuid_of
 
 TRAINER = """
 import json, os, socket, time
@@ -43,6 +44,19 @@ def test_a_rank_is_seen_beside_its_gpu_until_it_ends(start):
     assert "250.0 ms" in shown
     assert str(os.getpid()) in shown
     wait_for(lambda: not agent.metric("gpudiag_train_step_seconds"))
+
+
+def test_memory_outside_torch_is_told_by_driver_and_hook_together(start, sim):
+    sim.process(0, os.getpid(), 5 << 30)
+    agent = start()
+    with Hook(agent.socket, 3, uuid=uuid_of(0)) as hook:
+
+        def outside():
+            row = ["gpudiag_torch_reserved_bytes", {}, 4 << 30]
+            hook.send(kind="metrics", time=time.time(), values=[row])
+            return agent.metric("gpudiag_torch_non_torch_bytes", job="llama", rank="3")
+
+        assert wait_for(outside) == [1 << 30]
 
 
 def test_the_parent_tells_the_signal_that_ended_the_training(start):
