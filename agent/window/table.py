@@ -59,6 +59,8 @@ class Table:
         self.generation = 0
         """Changes when series come or go."""
         self.dropped = 0
+        self._limit = STALE_SECONDS
+        self._young: set[Head] = set()
         self.raw: Grid | None = None
         self.minutes = Minutes() if trend and raw_seconds else None
         if raw_seconds:
@@ -79,8 +81,8 @@ class Table:
             newest = head.time
             if time > newest:
                 gap = time - newest
-                if gap != head.gap:
-                    head.space(gap)
+                if gap != head.gap and newest > -math.inf:
+                    self._space(head, gap)
                 head.time = time
                 head.value = value
             elif time == newest:
@@ -96,6 +98,15 @@ class Table:
                 head.column = raw.column(labels)
             if row >= 0:
                 raw.cells[row, head.column] = value
+
+    def _space(self, head: Head, gap: float) -> None:
+        head.space(gap)
+        self._limit = head.limit
+        self._young.discard(head)
+        # Series of one metric are read together: those seen once are as patient as the others.
+        for young in self._young:
+            if young.gap == math.inf:
+                young.limit = head.limit
 
     def _row(self, raw: Grid, time: float, now: float) -> int:
         if self.minutes is not None and time < self.minutes.closed:
@@ -118,6 +129,8 @@ class Table:
         head = self.heads.get(labels)
         if head is None:
             head = self.heads[labels] = Head(labels)
+            head.limit = self._limit
+            self._young.add(head)
             self.generation += 1
         if self.raw is not None:
             head.column = self.raw.column(labels)
@@ -139,6 +152,7 @@ class Table:
         for at, head in enumerate(ended):
             if at >= MAX_ENDED or now - head.time > limit:
                 del self.heads[head.labels]
+                self._young.discard(head)
                 self.generation += 1
         self._compact({head.labels for head in self.heads.values() if head.fresh(now)})
 

@@ -243,3 +243,15 @@ def test_the_parts_of_a_histogram_are_counters(part: str) -> None:
         window.add([Sample(metric, (), time, value)])
     window.now = 3.0
     assert [p.value for p in window.increase(metric, 10.0)] == [15.0]
+
+
+def test_a_series_seen_once_is_as_patient_as_its_neighbours() -> None:
+    window = Window(())
+    for minute in range(3):
+        window.add([Sample("gpudiag_gpu_power_watts", labels(gpu="0"), minute * 60.0, 1.0)])
+        if minute == 0:
+            window.add([Sample("gpudiag_gpu_power_watts", labels(gpu="1"), 0.0, 1.0)])
+    window.now = 120.0
+    assert {point.labels["gpu"] for point in window.latest("gpudiag_gpu_power_watts")} == {"0", "1"}
+    window.now = 301.0
+    assert {point.labels["gpu"] for point in window.latest("gpudiag_gpu_power_watts")} == {"0"}
