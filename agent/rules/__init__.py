@@ -10,6 +10,7 @@ from gpudiag.agent.rules.contract import Limits, Rule
 _FILES = (
     "checkpoint_and_storage",
     "cpu_pressure",
+    "crash_after_deploy",
     "disk_watermark",
     "driver_mismatch",
     "driver_reset_required",
@@ -30,6 +31,7 @@ _FILES = (
     "pcie_degraded",
     "power_brake",
     "profiling_source_broken",
+    "rl_phase_imbalance",
     "row_remap_failed",
     "row_remap_pending",
     "serving_latency_high",

@@ -27,7 +27,8 @@ NOT_LOADED = re.compile(
     r"(?:failed|unable|cannot|could not|error).{0,40}load(?:ing)?\b.{0,60}"
     r"(?:model|weight|checkpoint)|(?:model|weights?|checkpoint).{0,60}"
     r"(?:not found|failed to load|does not exist)"
-    r"|No such file.{0,80}(?:safetensors|config\.json|\.bin)|OSError: .{0,80}(?:model|config\.json)",
+    r"|No such file.{0,80}(?:safetensors|config\.json|\.bin)"
+    r"|OSError: .{0,80}(?:model|config\.json)",
     re.IGNORECASE,
 )
 LIVENESS = re.compile(r"(?:Liveness|Startup) probe failed|failed (?:liveness|startup) probe", re.I)

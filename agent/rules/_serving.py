@@ -12,6 +12,7 @@ import numpy as np
 from gpudiag.agent.rules._spans import Floats
 from gpudiag.agent.rules.contract import Subject, subject
 from gpudiag.agent.window import Series, Window
+from gpudiag.agent.window.events import MAX_EVENTS
 from gpudiag.probes import Event
 
 UP = "gpudiag_serving_up"
@@ -136,6 +137,12 @@ def last_rise(series: Series) -> float | None:
     """When a counter rose for the last time; None where it never did."""
     rises = np.flatnonzero(np.diff(series.values) > 0.0)
     return float(series.times[rises[-1] + 1]) if len(rises) else None
+
+
+@lru_cache(maxsize=4 * MAX_EVENTS)
+def holds(pattern: re.Pattern[str], line: str) -> bool:
+    """Whether a line holds a pattern; each line of a talkative log is searched once."""
+    return pattern.search(line) is not None
 
 
 def unbroken(series: Series) -> float:

@@ -89,7 +89,7 @@ def _told(window: Window, limits: Limits, server: Server, *, alone: bool) -> _Lo
     events = [
         event
         for event in _serving.said(window, limits["recent"], server, alone=alone)
-        if LINE.search(event.line) and not NOT_A_REQUEST.search(event.line)
+        if _serving.holds(LINE, event.line) and not NOT_A_REQUEST.search(event.line)
     ]
     if len(events) < limits["few"]:
         return None
