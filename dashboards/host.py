@@ -208,6 +208,13 @@ def agent() -> Row:
                 ),
             ),
             graph(
+                Text("Bytes of training processes", "Up to the agent, and down.", "Bps", NO_LIMIT),
+                Query(
+                    f"rate(gpudiag_channel_bytes_total{{{NODE}}}[$__rate_interval])",
+                    "{{node}} {{direction}}",
+                ),
+            ),
+            graph(
                 Text(
                     "CPU of the agent", "Of one CPU.", "percentunit",
                     Limits("0.1, above which it costs a loader its core", ((0.1, "orange"),)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from gpudiag.agent.channel.listening import Peer
@@ -23,10 +23,14 @@ class Closed(Exception):
 
 
 class Connection:
-    """A process at the other end; `rank` is who it is, once it has said so."""
+    """A process at the other end; `rank` is who it is, once it has said so.
 
-    def __init__(self, connection: socket.socket, peer: Peer) -> None:
+    What goes "up" from it and "down" to it is counted in `traffic`, in bytes.
+    """
+
+    def __init__(self, connection: socket.socket, peer: Peer, traffic: Counter[str]) -> None:
         connection.setblocking(False)
+        self._traffic = traffic
         self.socket = connection
         self.peer = peer
         self.rank: Rank | None = None
@@ -50,6 +54,7 @@ class Connection:
             if not data:
                 raise Closed
             self.left -= 1
+            self._traffic["up"] += len(data)
             yield data
 
     def send(self, data: bytes) -> None:
@@ -61,7 +66,7 @@ class Connection:
         """Send what waits; a closed end shows itself when it is read from."""
         try:
             while self._out:
-                self.socket.send(self._out[0])
+                self._traffic["down"] += self.socket.send(self._out[0])
                 self._out.popleft()
         except BlockingIOError:
             pass

@@ -50,6 +50,7 @@ class Roster:
         `memory_of` gives the time and the bytes of its newest word on a process and a GPU.
         """
         self.counts: Counter[str] = Counter(dict.fromkeys(_OUTCOMES, 0))
+        self.traffic: Counter[str] = Counter(up=0, down=0)
         self._gpu_of, self._memory_of = gpu_of, memory_of
         self._endings = endings or Endings(proc)
         self._proc = proc
@@ -170,9 +171,10 @@ class Roster:
         return name
 
     def _counted(self, now: float) -> list[Sample]:
+        packets, size = "gpudiag_channel_packets_total", "gpudiag_channel_bytes_total"
         return [
-            Sample("gpudiag_channel_packets_total", labels(outcome=outcome), now, float(count))
-            for outcome, count in self.counts.items()
+            *(Sample(packets, labels(outcome=o), now, float(n)) for o, n in self.counts.items()),
+            *(Sample(size, labels(direction=d), now, float(n)) for d, n in self.traffic.items()),
         ]
 
 

@@ -141,7 +141,7 @@ class ChannelServer:
             log.warning("channel: refused pid %d of user %d", peer.pid, peer.uid)
             accepted.close()
             return
-        connection = Connection(accepted, peer)
+        connection = Connection(accepted, peer, self._roster.traffic)
         self._connections[accepted.fileno()] = connection
         self._selector.register(accepted, selectors.EVENT_READ, connection)
 

@@ -70,6 +70,24 @@ def count(taken, outcome):
     return next((s.value for s in reversed(of) if s.labels == (("outcome", outcome),)), 0.0)
 
 
+def test_bytes_are_counted_each_way(tmp_path, serve, taken):
+    server = serve()
+    with Hook(tmp_path / "agent.sock") as hook:
+        hook.socket.send(b"{nonsense" * 1000)
+        asking = threading.Thread(target=lambda: server.command("llama", "ping", {}, timeout=1.0))
+        wait_for(lambda: taken.labels("gpudiag_train_info"))
+        asking.start()
+        down = len(hook.socket.recv(65536))
+        asking.join()
+        wait_for(lambda: traffic(taken, "down") == down)
+    assert 9000 < traffic(taken, "up") < 9500
+
+
+def traffic(taken, direction):
+    of = [s for s in list(taken.samples) if s.metric == "gpudiag_channel_bytes_total"]
+    return next((s.value for s in reversed(of) if s.labels == (("direction", direction),)), 0.0)
+
+
 CHILD = """
 import json, os, socket, sys, time
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
