@@ -42,6 +42,7 @@ _FILES = (
     "serving_stalled",
     "serving_timeouts",
     "startup_incomplete",
+    "startup_oom",
     "straggler",
     "thermal_throttle",
     "training_interrupted",

@@ -18,6 +18,7 @@ OOMS = "gpudiag_torch_ooms_total"
 RETRIES = "gpudiag_torch_alloc_retries_total"
 LOOK_BACK = 3600.0
 SHORT = 180.0
+SLIGHT = 0.02
 
 LOADING = re.compile(
     r"[Ll]oading .{0,40}(?:shards?|weights|model|checkpoint)|[Cc]apturing .{0,20}graph"
@@ -83,11 +84,12 @@ def load_error(window: Window, server: Server, *, alone: bool) -> str:
 
 
 class Swing(NamedTuple):
-    """Memory that does not settle: by how much of its level, and what of."""
+    """Memory that does not settle: by how much of its level, what of, and how often it fell."""
 
     ratio: float
     metric: str
     level: float
+    falls: int = 0
 
 
 def swing(window: Window, server: Server, seconds: float, *, alone: bool) -> Swing | None:
@@ -102,7 +104,8 @@ def swing(window: Window, server: Server, seconds: float, *, alone: bool) -> Swi
             continue
         ratio = float(np.ptp(series.values)) / max(float(series.values.max()), 1.0)
         if found is None or ratio > found.ratio:
-            found = Swing(ratio, USED, float(series.values[-1]))
+            falls = np.diff(series.values) < -SLIGHT * float(series.values.max())
+            found = Swing(ratio, USED, float(series.values[-1]), int(falls.sum()))
     return found
 
 

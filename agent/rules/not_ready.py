@@ -115,6 +115,10 @@ def _unstable(
     if swing is None or swing.ratio < limits["swing"]:
         return None
     if swing.metric == _ready.USED:
+        # One fall and one rise are a restart, unless the model stayed loaded all along.
+        stayed = _serving.history(window, _serving.LOADED, server, limits["swing_span"])
+        if swing.falls < 2 and (stayed is None or stayed.values.min() < 1.0):
+            return None
         words = f"GPU memory moves by {swing.ratio:.0%} of its level within minutes"
     else:
         words = f"{swing.level:.0f} allocations failed or were tried again"

@@ -113,13 +113,15 @@ def _fragments(window: Window, server: Server) -> _Found | None:
 
 def _unbounded(window: Window, limits: Limits, server: Server, *, alone: bool) -> _Found | None:
     """Device memory, or the cache's own size, grows and nothing was told to bound it."""
-    capacity = _grows(_serving.trend(window, _kept.CAPACITY, server, LOOK_BACK), limits)
     # A server that is still loading fills its GPU, which is what it should.
     loading = _serving.value(window, _serving.LOADED, server) == 0.0
     device = None if loading else _device(window, limits, alone=alone)
-    cache = _grows(_serving.trend(window, _serving.KV, server, LOOK_BACK), limits)
+    capacity = _grows(_serving.trend(window, _kept.CAPACITY, server, LOOK_BACK), limits)
     limit = _limit(window, server)
-    grown = device or capacity or (cache if limit == "" else None)
+    cache = None
+    if limit == "":
+        cache = _grows(_serving.trend(window, _serving.KV, server, LOOK_BACK), limits)
+    grown = device or capacity or cache
     if grown is None:
         return None
     where = USED if device else _kept.CAPACITY if capacity else _serving.KV
