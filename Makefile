@@ -5,10 +5,12 @@ DEMO := tests/incidents/demo.yaml
 SPEED ?= 20
 LISTEN ?= 127.0.0.1:9440
 
-.PHONY: help demo test test-long lint bench pictures clean
+TORCH ?= 2.4.1 2.6.0 2.8.0 2.10.0 2.13.0
+
+.PHONY: help demo test test-long torch-matrix lint bench pictures clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(VENV)/agent: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +36,15 @@ test: lint  ## all checks, small counts
 
 test-long: lint  ## the full counts: fuzz, soak
 	$(BIN)/pytest -n 2
+
+torch-matrix:  ## the hooks' tests on each release of TORCH="2.6.0 2.8.0", by hand: gigabytes each
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; failed=; for torch in $(TORCH); do \
+	    echo "torch $$torch"; \
+	    $(PYTHON) -m venv --clear "$$folder" && \
+	    "$$folder"/bin/pip install --quiet --disable-pip-version-check --editable . \
+	        "torch==$$torch" pytest pytest-timeout && \
+	    "$$folder"/bin/pytest -W default tests/probes/torch || failed="$$failed $$torch"; \
+	done; test -z "$$failed" || { echo "failed on$$failed"; exit 1; }
 
 bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
 	$(BIN)/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2

@@ -1,8 +1,9 @@
 """Every private API of torch that the hooks use, found or not: the only module that names one.
 
-Made for torch 2.4 to 2.13 and checked on 2.13.0. Each feature says in `status` what was found:
-`found`, `missing` (this torch or this build lacks it) or `changed: ...` (it is there and does not
-answer as we know it; it is then left alone). A value that rests on it is absent from then on.
+Made for torch 2.4 to 2.13 and run on 2.13.0; `make torch-matrix` tries others. Each feature says in
+`status` what was found: `found`, `missing` (this torch or build lacks it) or `changed: ...` (it is
+there and does not answer as we know it; it is then left alone). A value that rests on it is absent
+from then on.
 """
 
 from __future__ import annotations

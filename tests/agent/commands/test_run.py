@@ -15,6 +15,11 @@ def test_it_ends_as_the_command_ends(code):
     assert run(sys.executable, "-c", f"raise SystemExit({code})").exit_code == code
 
 
+@pytest.mark.parametrize(("name", "code"), [("true", 0), ("false", 1), ("no-such-command", 127)])
+def test_commands_are_looked_up_as_a_shell_would(name, code):
+    assert run(name).exit_code == code
+
+
 def test_a_command_that_a_signal_ended():
     assert run(sys.executable, "-c", "import os; os.kill(os.getpid(), 15)").exit_code == 143
 
