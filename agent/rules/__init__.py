@@ -16,6 +16,7 @@ _FILES = (
     "driver_reset_required",
     "ecc_uncorrectable",
     "fabric_manager_down",
+    "fragmentation",
     "gpu_count_low",
     "gpu_lost",
     "gpu_xid",

@@ -53,8 +53,9 @@ def test_the_text_alone_leaves_it_open():
     ("batch", "named"), [(16.0, "batch-too-large"), (1.0, "sequence-too-long")]
 )
 def test_mostly_activations(batch, named):
-    size = ("gpudiag_train_batch_size", {}, batch)
-    length = ("gpudiag_train_sequence_length", {}, 8192.0)
+    none: dict[str, str] = {}
+    size = ("gpudiag_train_batch_size", none, batch)
+    length = ("gpudiag_train_sequence_length", none, 8192.0)
     assert cause(model("parameter", 14), size, length) == named
 
 
