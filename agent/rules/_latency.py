@@ -25,6 +25,7 @@ LOOK_BACK = 6 * 3600.0
 SPANS = (300.0, 600.0, 1200.0)
 SLICES = 5
 SPARED = 7200.0
+GRACE = 120.0
 FEW, FEW_FOR_99 = 6.0, 60.0
 # Below this a latency is no wait that anybody could notice, whatever its ratio.
 LEAST = {QUEUE: 0.1, BETWEEN: 0.005}
@@ -72,7 +73,10 @@ def spell(times: Floats, span: float) -> Spell | None:
     """The last `span` seconds, and a past that leaves out what may already be in trouble."""
     if len(times) < 2:
         return None
-    until, first = float(times[-1]), float(times[0])
+    return _spell(float(times[0]), float(times[-1]), span)
+
+
+def _spell(first: float, until: float, span: float) -> Spell | None:
     since = until - span
     last = max(since - SPARED, first + (since - first) / 2.0)
     return Spell(since, until, first, last) if last - first >= span / 2.0 else None
@@ -90,7 +94,8 @@ class Counts(NamedTuple):
         n = len(self.edges)
         first = np.stack([np.interp(starts, self.times, self.counts[b]) for b in range(n)])
         last = np.stack([np.interp(ends, self.times, self.counts[b]) for b in range(n)])
-        rose: Floats = last - first
+        # Buckets of which a reading is missing lag behind: no bucket holds less than a lower one.
+        rose: Floats = np.maximum.accumulate(last - first, axis=0)
         return rose
 
     def quantiles(self, within: Floats, q: float) -> Floats:
@@ -109,25 +114,47 @@ class Counts(NamedTuple):
 
 
 def counts(window: Window, metric: str, server: Server) -> Counts | None:
-    """The histogram `metric` of a server over the last hours; None without finite buckets."""
-    match = {"server": server.name} if server.name else {}
-    by_edge: dict[float, list[Series]] = {}
-    for series in window.minutes(f"{metric}_bucket", LOOK_BACK, "last", **match):
-        if len(series.times) > 1:
-            by_edge.setdefault(_edge(series.labels.get("le", "")), []).append(series)
-    total = serving.trend(window, f"{metric}_count", server, LOOK_BACK)
-    if np.inf not in by_edge and total is not None and len(total.times) > 1:
-        by_edge[np.inf] = [total]
-    edges = sorted(edge for edge in by_edge if edge == edge)
-    rows = [one for edge in edges if (one := serving.summed(by_edge[edge])) is not None]
-    if len(rows) < 2 or not np.isfinite(edges[0]):
+    """The histogram `metric` of a server by minutes of the last hours; None without buckets."""
+    rows = _rows(window.minutes(f"{metric}_bucket", LOOK_BACK, "last", **_match(server)))
+    if rows is None:
         return None
-    times = rows[-1].times
+    return _counts(rows)
+
+
+def newest(window: Window, metric: str, server: Server, seconds: float) -> Counts | None:
+    """The same reading by reading for the last `seconds`, where all buckets were read."""
+    rows = _rows(window.series(f"{metric}_bucket", seconds, **_match(server)))
+    return _counts(rows) if rows is not None else None
+
+
+def _match(server: Server) -> dict[str, str]:
+    return {"server": server.name} if server.name else {}
+
+
+def _rows(found: list[Series]) -> dict[float, Series] | None:
+    """The buckets by their edge, summed over engines; None where they make no histogram."""
+    by_edge: dict[float, list[Series]] = {}
+    for series in found:
+        edge = _edge(series.labels.get("le", ""))
+        if len(series.times) > 1 and edge == edge:
+            by_edge.setdefault(edge, []).append(series)
+    rows = {edge: one for edge in sorted(by_edge) if (one := serving.summed(by_edge[edge]))}
+    return rows if len(rows) > 1 else None
+
+
+def _counts(rows: dict[float, Series]) -> Counts | None:
+    # A bucket whose newest reading is missing would seem not to have risen.
+    end = min(float(row.times[-1]) for row in rows.values())
+    start = max(float(row.times[0]) for row in rows.values())
+    times = rows[max(rows)].times
+    times = times[(times >= start) & (times <= end)]
+    if len(times) < 2:
+        return None
     grid = [
-        r.values if len(r.times) == len(times) else np.interp(times, r.times, r.values)
-        for r in rows
+        r.values if np.array_equal(r.times, times) else np.interp(times, r.times, r.values)
+        for r in rows.values()
     ]
-    return Counts(np.array(edges), times, np.stack(grid))
+    return Counts(np.array(list(rows)), times, np.stack(grid))
 
 
 def _edge(text: str) -> float:
@@ -143,18 +170,28 @@ def shift(window: Window, metric: str, server: Server) -> Shift | None:
     if found is None:
         return _shift_of_mean(window, metric, server)
     for span in SPANS:
-        when = spell(found.times, span)
+        recent = newest(window, metric, server, span + GRACE)
+        if recent is None or not _covers(recent, found, span):
+            recent = found
+        first, until = float(found.times[0]), float(recent.times[-1])
+        when = _spell(first, until, span)
         if when is None:
             return None
         edges = np.linspace(when.since, when.until, SLICES + 1)
-        slices = found.within(edges[:-1], edges[1:])
+        slices = recent.within(edges[:-1], edges[1:])
         if slices[-1].min() >= FEW:
             return _compared(found, metric, when, slices)
     return None
 
 
+def _covers(recent: Counts, found: Counts, span: float) -> bool:
+    """Whether the readings reach back over the span, with the same buckets."""
+    same = np.array_equal(recent.edges, found.edges)
+    return same and float(recent.times[-1] - recent.times[0]) >= span
+
+
 def _compared(found: Counts, metric: str, when: Spell, slices: Floats) -> Shift | None:
-    length = (when.until - when.since) / SLICES
+    length = min(when.until - when.since, (when.last - when.first) / 3.0)
     starts = np.arange(when.first, when.last - 0.9 * length, length)
     past = found.within(starts, starts + length)
     past = past[:, past[-1] >= FEW]
@@ -174,10 +211,10 @@ def _quantile(
     usual = float(np.median(before))
     # All slices but one must have moved: a burst of a few minutes is no state.
     second = float(np.sort(found.quantiles(slices, q))[1])
-    now = min(float(found.quantiles(whole, q)[0]), 1.5 * second)
+    now = min(float(found.quantiles(whole, q)[0]), 1.2 * second)
     buckets = np.searchsorted(found.edges, [usual, now])
     resolved = bool(buckets[1] > buckets[0]) and now - usual >= least
-    return Quantile(q, usual, now, float(np.quantile(before, 0.9)), resolved)
+    return Quantile(q, usual, now, float(np.quantile(before, 0.8)), resolved)
 
 
 def _shift_of_mean(window: Window, metric: str, server: Server) -> Shift | None:

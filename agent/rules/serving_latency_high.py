@@ -63,9 +63,11 @@ def _one_at_a_time(window: Window, limits: Limits, server: Server) -> slow.Case 
     if running is None or running > 1.0 or not waiting:
         return None
     queue = _serving.trend(window, _serving.WAITING, server, _latency.LOOK_BACK)
-    when = _latency.spell(queue.times, _latency.SPANS[0]) if queue is not None else None
-    if queue is None or when is None:
+    if queue is None or queue.times[-1] - queue.times[0] < _latency.SPANS[0]:
         return None
+    until, first = float(queue.times[-1]), float(queue.times[0])
+    since = until - _latency.SPANS[0]
+    when = _latency.Spell(since, until, first, max(since, first + 60.0))
     recent = queue.values[queue.times >= when.since - 1.0]
     case = slow.Case(window, server, when, limits)
     busy = recent.min() >= limits["queue"] and slow.batching_off(case).confidence > 0.0

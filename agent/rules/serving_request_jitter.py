@@ -71,7 +71,7 @@ RULE = Rule(
         "middle": Threshold(
             1.7, "ratio", "of the median to its own past: beyond it all requests are slower"
         ),
-        "tail": Threshold(2.0, "ratio", "of p95 or p99 to its own past"),
+        "tail": Threshold(2.5, "ratio", "of p95 or p99 to its own past"),
         "sure": Threshold(0.85, "ratio", "confidence: thrown out, cache full and less done"),
     },
 )
