@@ -17,6 +17,7 @@ from gpudiag.probes import Event
 SIMILAR = "gpudiag_canary_similarity_ratio"
 NONFINITE = "gpudiag_serving_nonfinite_total"
 LOOK_BACK = 7200.0
+NOISES = 4.0
 PLAIN = frozenset(
     {"", "none", "no", "off", "null", "bf16", "fp16", "fp32", "bfloat16", "float16", "float32"}
 )
@@ -65,7 +66,9 @@ def _fell(series: Series, limits: Limits) -> Canary | None:
     values = series.values
     best = float(np.quantile(values, 0.9))
     past = values[values >= best - 0.02]
-    floor = max(best - limits["fell"], limits["useless"])
+    # Its own noise, from one reading to the next: a measure of likeness may be a rough one.
+    noise = float(np.median(np.abs(np.diff(values)))) if len(values) > 2 else 0.0
+    floor = max(best - max(limits["fell"], NOISES * noise), limits["useless"])
     if values[-1] >= floor and not best < limits["useless"]:
         return None
     since = held_since(series, values < floor) or float(series.times[0])

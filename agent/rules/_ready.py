@@ -18,7 +18,7 @@ OOMS = "gpudiag_torch_ooms_total"
 RETRIES = "gpudiag_torch_alloc_retries_total"
 LOOK_BACK = 3600.0
 SHORT = 180.0
-SLIGHT = 0.02
+SLIGHT = 0.08
 
 LOADING = re.compile(
     r"[Ll]oading .{0,40}(?:shards?|weights|model|checkpoint)|[Cc]apturing .{0,20}graph"

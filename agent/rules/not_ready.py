@@ -108,7 +108,7 @@ def _unstable(
     """Memory that does not settle, with a readiness that does not either."""
     flapped = _ready.flaps(window, _serving.READY, server, limits["probed"])
     unready = ready is not None and ready.seconds >= limits["lasting"]
-    failing = _serving.value(window, _serving.CANARY, server) == 0.0
+    failing = _canary(window, limits, server) is not None
     if not unready and flapped < limits["flaps"] and not failing:
         return None
     swing = _ready.swing(window, server, limits["swing_span"], alone=alone)
