@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +27,7 @@ SPANS = (300.0, 600.0, 1200.0)
 SLICES = 5
 SPARED = 7200.0
 GRACE = 120.0
+REFRESH = 20.0
 FEW, FEW_FOR_99 = 6.0, 60.0
 # Below this a latency is no wait that anybody could notice, whatever its ratio.
 LEAST = {QUEUE: 0.1, BETWEEN: 0.005}
@@ -164,8 +166,25 @@ def _edge(text: str) -> float:
         return np.nan
 
 
+_known: WeakKeyDictionary[Window, tuple[int, dict[tuple[str, Server], Shift | None]]] = (
+    WeakKeyDictionary()
+)
+
+
 def shift(window: Window, metric: str, server: Server) -> Shift | None:
     """How `metric` moved; None where its past or its present holds too few requests."""
+    # What spans five minutes is no other five seconds later, and several rules ask for it.
+    turn = int(window.now // REFRESH)
+    held = _known.get(window)
+    if held is None or held[0] != turn:
+        held = _known[window] = (turn, {})
+    key = (metric, server)
+    if key not in held[1]:
+        held[1][key] = _shift(window, metric, server)
+    return held[1][key]
+
+
+def _shift(window: Window, metric: str, server: Server) -> Shift | None:
     found = counts(window, metric, server)
     if found is None:
         return _shift_of_mean(window, metric, server)
