@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from gpudiag.agent.analysis import growth as floor
 from gpudiag.agent.window import Series
@@ -28,8 +31,15 @@ def growth(series: Series, *, late: float = floor.LATE) -> Growth | None:
         values[-1] > values[-floor.FEW] or values[-1] > values[count // 2]
     ):
         return None
-    least = max(floor.MIB, LEAST * float(values[-1]))
-    found = floor.growth(series.times.tolist(), values.tolist(), late=late, least=least)
+    return _judged(series.times.tobytes(), values.tobytes(), late)
+
+
+# Minutes end once a minute and are judged every few seconds: most judgements are repeats.
+@lru_cache(maxsize=64)
+def _judged(times: bytes, minima: bytes, late: float) -> Growth | None:
+    values = np.frombuffer(minima).tolist()
+    least = max(floor.MIB, LEAST * values[-1])
+    found = floor.growth(np.frombuffer(times).tolist(), values, late=late, least=least)
     if found is None:
         return None
     return Growth(found.rate, found.grown, found.span, found.since, found.level)
