@@ -89,8 +89,11 @@ def test_the_late_rank_arrives_last(ddp: list[Packets]) -> None:
         groups = [p["entries"] for p in rank if p["kind"] == "arrivals" and p["group"] == "default"]
         arrived.append({seq: at for entries in groups for seq, at, _ in entries})
     late = [arrived[1][seq] - at for seq, at in arrived[0].items() if seq in arrived[1]]
-    assert len(late) > 5
-    assert 0.03e9 < statistics.median(late) < 0.2e9
+    # Those of the set-up, and the later ones of a step, find both ranks there at once.
+    apart = [by for by in late if abs(by) > 0.015e9]
+    assert len(apart) >= 3
+    assert 0.03e9 < statistics.median(apart) < 0.2e9
+    assert sum(by > 0 for by in apart) > 0.9 * len(apart)
 
 
 def test_ranks_say_who_they_are(ddp: list[Packets]) -> None:
