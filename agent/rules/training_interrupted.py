@@ -218,8 +218,15 @@ def _diagnosis(case: Case, found: Why) -> Diagnosis:
         rivals=tuple(found.rivals),
         missing=found.missing,
         actions=_ACTIONS.get(found.cause, _ACTIONS[UNDETERMINED]),
+        severity="info" if _perhaps_meant(case, found) else None,
         since=case.began,
     )
+
+
+def _perhaps_meant(case: Case, found: Why) -> bool:
+    """A bare SIGKILL in a job that nothing else is known of: as likely somebody ended it."""
+    killed = {end.code for end in case.ends} == {_SIGKILL}
+    return found.cause == "process-crash" and killed and not case.job.name
 
 
 def _not_resumed(job: Job, found: _resumes.Lost) -> Diagnosis:
@@ -235,6 +242,7 @@ def _not_resumed(job: Job, found: _resumes.Lost) -> Diagnosis:
     )
 
 
+_SIGKILL = -9
 _LOOK = Suggestion("observe", "Read the last lines of the rank named here before anybody else's.")
 _AGAIN = Suggestion("restart", "Restart from the newest checkpoint that is known to load.")
 _ACTIONS: Mapping[str, tuple[Suggestion, ...]] = {
