@@ -52,7 +52,7 @@ def generate(path: Path, entries: int) -> None:
     notes: list[dict[str, Any]] = []
     kept: list[tuple[int, list[Any]]] = []
     address, clock, step = 1 << 40, 1_764_000_000_000_000, 0
-    leak = {"filename": "/work/train.py", "line": 57, "name": "train_step"}
+    leak = {"filename": "/srv/job/train.py", "line": 57, "name": "train_step"}
     models = [chance.sample(frames, DEPTH) for _ in range(PER_STEP // 3)]
     while len(trace) < entries:
         stacks = [list(stack) for stack in models]
@@ -85,7 +85,7 @@ def generate(path: Path, entries: int) -> None:
 def _frame(n: int) -> dict[str, Any]:
     if n % 3:
         return {"filename": "??", "line": 0, "name": f"at::_ops::op_{n}::call(at::Tensor const&)"}
-    where = f"{SITE}/torch/nn/modules/m{n}.py" if n % 2 else f"/work/model_{n}.py"
+    where = f"{SITE}/torch/nn/modules/m{n}.py" if n % 2 else f"/srv/job/model_{n}.py"
     return {"filename": where, "line": n, "name": "forward"}
 
 
