@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from gpudiag.agent.rules.contract import Limits, Rule
 
@@ -50,16 +49,9 @@ _FILES = (
 )
 
 
-def _rules() -> dict[str, Rule]:
-    found: dict[str, Rule] = {}
-    for name in _FILES:
-        path = f"gpudiag.agent.rules.{name}"
-        if find_spec(path):
-            found[name.replace("_", "-")] = import_module(path).RULE
-    return found
-
-
-RULES: dict[str, Rule] = _rules()
+RULES: dict[str, Rule] = {
+    name.replace("_", "-"): import_module(f"gpudiag.agent.rules.{name}").RULE for name in _FILES
+}
 """Every rule by its symptom's id."""
 
 
