@@ -24,8 +24,7 @@ Factory = Callable[[Config, Inventory], Probe]
 
 
 def _nvml(config: Config, inventory: Inventory) -> Probe:
-    settings = config.probes.get("nvml")
-    cadence = settings.cadence if settings and settings.cadence else 1.0
+    cadence = config.probes.nvml.cadence or 1.0
     # The kernel log knows of XIDs from before the agent, and of some that NVML never tells.
     counts_xids = not (_enabled(config, "kmsg") and os.access(KMSG, os.R_OK))
     return Nvml(
@@ -53,15 +52,15 @@ def build(config: Config, inventory: Inventory) -> list[Probe]:
         if not _enabled(config, name):
             continue
         probe = make(config, inventory)
-        settings = config.probes.get(name)
-        if settings and settings.cadence:
-            probe.cadence = float(settings.cadence)
+        cadence = config.probes.of(name).cadence
+        if cadence:
+            probe.cadence = float(cadence)
         probes.append(probe)
     return probes
 
 
 def _enabled(config: Config, name: str) -> bool:
-    settings = config.probes.get(name)
-    if settings is not None:
-        return settings.enabled
+    enabled = config.probes.of(name).enabled
+    if enabled is not None:
+        return enabled
     return not (name == "kmsg" and config.node.role == "sidecar")

@@ -16,7 +16,7 @@ def test_an_empty_file_is_the_defaults():
 
 def test_values_are_read_in_their_units():
     read = config.parse("probes: {nvml: {cadence: 500ms}}\nrecording: {max_size: 1GiB}\n", "g.yaml")
-    assert (read.probes["nvml"].cadence, read.recording.max_size) == (0.5, 2**30)
+    assert (read.probes.nvml.cadence, read.recording.max_size) == (0.5, 2**30)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_values_are_read_in_their_units():
             "no unit",
         ),
         ("probes:\n  nvml:\n    cadence: 10ms\n", "g.yaml:3: probes.nvml.cadence", "100ms"),
-        ("probes:\n  gpu: {}\n", "g.yaml:2: probes.gpu", "no such probe"),
+        ("probes:\n  gpu: {}\n", "g.yaml:2: probes", "unknown field `gpu`"),
         ("rules:\n  thermal: {}\n", "g.yaml:2: rules.thermal", "no such rule"),
         ("node:\n  role: boss\n", "g.yaml:2: node.role", "boss"),
         ("recording:\n  max_size: 3GB\n", "g.yaml:2: recording.max_size", "not a size"),

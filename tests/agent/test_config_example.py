@@ -25,7 +25,7 @@ def plain():
 
 def test_it_is_accepted_and_says_the_defaults():
     read = config.load(EXAMPLE)
-    defaults = msgspec.structs.replace(read, probes={}, rules={})
+    defaults = msgspec.structs.replace(read, rules={})
     assert defaults == config.Config()
 
 
@@ -37,12 +37,9 @@ def test_every_key_is_in_it(key):
         node = node[part]
 
 
-@pytest.mark.parametrize(
-    ("section", "struct"), [("probes", config.ProbeSettings), ("rules", config.RuleSettings)]
-)
-def test_the_examples_of_maps_show_every_key(section, struct):
-    (entry,) = plain()[section].values()
-    assert entry.keys() == {f.name for f in msgspec.structs.fields(struct)}
+def test_the_example_of_a_rule_shows_every_key():
+    (entry,) = plain()["rules"].values()
+    assert entry.keys() == {f.name for f in msgspec.structs.fields(config.RuleSettings)}
 
 
 def test_every_key_has_a_comment_above_it():
@@ -58,7 +55,7 @@ def test_every_key_has_a_comment_above_it():
         "log:",
         "clear: null",
     }
-    bare |= {"nvml:", "thermal-throttle:"}
+    bare |= {"thermal-throttle:"}
     for above, line in pairwise(lines):
         if line and not line.lstrip().startswith("#") and line.strip() not in bare:
             assert above.lstrip().startswith("#"), line

@@ -1,4 +1,4 @@
-"""The configuration: a typed YAML file whose errors name the key and the line."""
+"""Reading the configuration: errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -7,118 +7,17 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 import yaml
 
 from gpudiag.agent import files, units
+from gpudiag.agent.config.sections import PROBES, Config, Duration, RuleSettings, Size
 from gpudiag.agent.rules import RULES, default_limits
 from gpudiag.agent.rules.contract import Limits, Rule
 from gpudiag.probes.errors import UsageError
 
-
-class Duration(float):
-    """Seconds, written with a unit."""
-
-
-class Size(int):
-    """Bytes, written with a unit."""
-
-
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A section of the file: unknown keys are errors."""
-
-
-class Node(_Section, frozen=True):
-    """This node: its name (host name when empty), job, role and how many GPUs it should have."""
-
-    name: str = ""
-    job: str = ""
-    role: Literal["node", "sidecar"] = "node"
-    expected_gpus: Annotated[int, msgspec.Meta(ge=0, le=1024)] | None = None
-
-
-class ProbeSettings(_Section, frozen=True):
-    """One probe: whether it runs, and how often."""
-
-    enabled: bool = True
-    cadence: Duration | None = None
-
-
-class RuleSettings(_Section, frozen=True):
-    """One rule: thresholds, hold and clear over its defaults, or `disabled` with the reason."""
-
-    disabled: str = ""
-    hold: Duration | None = None
-    clear: Duration | None = None
-    thresholds: dict[str, str | float | int] = {}
-
-
-class Actions(_Section, frozen=True):
-    """What may follow a finding: `dry-run` writes what it would have done, `off` nothing."""
-
-    mode: Literal["off", "dry-run"] = "dry-run"
-
-
-class Otlp(_Section, frozen=True):
-    """OTLP/HTTP export: off while `endpoint` is empty; headers may name a file with `@path`."""
-
-    endpoint: str = ""
-    interval: Duration = Duration(30.0)
-    headers: dict[str, str] = {}
-
-
-class Exporters(_Section, frozen=True):
-    """Where figures go besides `/metrics`."""
-
-    otlp: Otlp = Otlp()
-
-
-class Channel(_Section, frozen=True):
-    """Where training processes report: a Unix socket, for whom its group and `uids` admit."""
-
-    enabled: bool = True
-    socket: str = ""
-    group: str = ""
-    uids: tuple[int, ...] = ()
-
-
-class Http(_Section, frozen=True):
-    """The page, `/metrics` and the API: read-only, loopback unless told otherwise."""
-
-    listen: str = "127.0.0.1:9440"
-
-
-class Recording(_Section, frozen=True):
-    """The black box around critical findings."""
-
-    enabled: bool = True
-    after: Duration = Duration(300.0)
-    max_size: Size = Size(256 * 1024**2)
-
-
-class Log(_Section, frozen=True):
-    """The agent's own log, on standard error."""
-
-    level: Literal["debug", "info", "warning", "error"] = "info"
-
-
-class Config(_Section, frozen=True):
-    """The whole file."""
-
-    node: Node = Node()
-    probes: dict[str, ProbeSettings] = {}
-    rules: dict[str, RuleSettings] = {}
-    actions: Actions = Actions()
-    exporters: Exporters = Exporters()
-    channel: Channel = Channel()
-    http: Http = Http()
-    recording: Recording = Recording()
-    log: Log = Log()
-
-
-PROBES = ("disks", "host", "infiniband", "kmsg", "network", "nvml", "processes")
 MIN_CADENCE = 0.1
 
 
@@ -211,10 +110,9 @@ def _limit(path: str, unit: str, value: str | float) -> float:
 
 
 def _check(config: Config) -> None:
-    for name, probe in config.probes.items():
-        if name not in PROBES:
-            raise _Misplaced(f".probes.{name}", f"no such probe; there are {', '.join(PROBES)}")
-        if probe.cadence is not None and probe.cadence < MIN_CADENCE:
+    for name in PROBES:
+        cadence = config.probes.of(name).cadence
+        if cadence is not None and cadence < MIN_CADENCE:
             raise _Misplaced(f".probes.{name}.cadence", "the shortest cadence is 100ms")
     for symptom, settings in config.rules.items():
         if symptom not in RULES:
@@ -236,12 +134,11 @@ def _broken(name: str, error: Exception) -> str:
 def _named(plain: Any, path: str) -> str:
     """msgspec writes `[...]` for any key of a mapping: find the first key that does not fit."""
     section, found, rest = path.partition("[...]")
-    kind = {".probes": ProbeSettings, ".rules": RuleSettings}.get(section)
-    if not found or kind is None:
+    if not found or section != ".rules":
         return path
-    for key, value in plain[section[1:]].items():
+    for key, value in plain["rules"].items():
         try:
-            msgspec.convert(value, kind, dec_hook=_with_unit)
+            msgspec.convert(value, RuleSettings, dec_hook=_with_unit)
         except msgspec.ValidationError:
             return f"{section}.{key}{rest}"
     return path

@@ -1,0 +1,23 @@
+"""The configuration: a typed YAML file whose errors name the key and the line."""
+
+from gpudiag.agent.config.reading import load, parse, rules_in_force
+from gpudiag.agent.config.sections import (
+    PROBES,
+    Config,
+    Duration,
+    ProbeSettings,
+    RuleSettings,
+    Size,
+)
+
+__all__ = [
+    "PROBES",
+    "Config",
+    "Duration",
+    "ProbeSettings",
+    "RuleSettings",
+    "Size",
+    "load",
+    "parse",
+    "rules_in_force",
+]

@@ -1,0 +1,127 @@
+"""What the configuration holds: one struct a section, durations and sizes with their unit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+
+class Duration(float):
+    """Seconds, written with a unit."""
+
+
+class Size(int):
+    """Bytes, written with a unit."""
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section of the file: unknown keys are errors."""
+
+
+class Node(_Section, frozen=True):
+    """This node: its name (host name when empty), job, role and how many GPUs it should have."""
+
+    name: str = ""
+    job: str = ""
+    role: Literal["node", "sidecar"] = "node"
+    expected_gpus: Annotated[int, msgspec.Meta(ge=0, le=1024)] | None = None
+
+
+class ProbeSettings(_Section, frozen=True):
+    """One probe: whether it runs (null: where the role allows), how often (null: its own)."""
+
+    enabled: bool | None = None
+    cadence: Duration | None = None
+
+
+class Probes(_Section, frozen=True):
+    """The probes, by name."""
+
+    disks: ProbeSettings = ProbeSettings()
+    host: ProbeSettings = ProbeSettings()
+    infiniband: ProbeSettings = ProbeSettings()
+    kmsg: ProbeSettings = ProbeSettings()
+    network: ProbeSettings = ProbeSettings()
+    nvml: ProbeSettings = ProbeSettings()
+    processes: ProbeSettings = ProbeSettings()
+
+    def of(self, name: str) -> ProbeSettings:
+        """The settings of the probe `name`, one of `PROBES`."""
+        settings: ProbeSettings = getattr(self, name)
+        return settings
+
+
+PROBES = Probes.__struct_fields__
+
+
+class RuleSettings(_Section, frozen=True):
+    """One rule: thresholds, hold and clear over its defaults, or `disabled` with the reason."""
+
+    disabled: str = ""
+    hold: Duration | None = None
+    clear: Duration | None = None
+    thresholds: dict[str, str | float | int] = {}
+
+
+class Actions(_Section, frozen=True):
+    """What may follow a finding: `dry-run` writes what it would have done, `off` nothing."""
+
+    mode: Literal["off", "dry-run"] = "dry-run"
+
+
+class Otlp(_Section, frozen=True):
+    """OTLP/HTTP export: off while `endpoint` is empty; headers may name a file with `@path`."""
+
+    endpoint: str = ""
+    interval: Duration = Duration(30.0)
+    headers: dict[str, str] = {}
+
+
+class Exporters(_Section, frozen=True):
+    """Where figures go besides `/metrics`."""
+
+    otlp: Otlp = Otlp()
+
+
+class Channel(_Section, frozen=True):
+    """Where training processes report: a Unix socket, for whom its group and `uids` admit."""
+
+    enabled: bool = True
+    socket: str = ""
+    group: str = ""
+    uids: tuple[int, ...] = ()
+
+
+class Http(_Section, frozen=True):
+    """The page, `/metrics` and the API: read-only, loopback unless told otherwise."""
+
+    listen: str = "127.0.0.1:9440"
+
+
+class Recording(_Section, frozen=True):
+    """The black box around critical findings."""
+
+    enabled: bool = True
+    after: Duration = Duration(300.0)
+    max_size: Size = Size(256 * 1024**2)
+
+
+class Log(_Section, frozen=True):
+    """The agent's own log, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Config(_Section, frozen=True):
+    """The whole file."""
+
+    node: Node = Node()
+    probes: Probes = Probes()
+    rules: dict[str, RuleSettings] = {}
+    actions: Actions = Actions()
+    exporters: Exporters = Exporters()
+    channel: Channel = Channel()
+    http: Http = Http()
+    recording: Recording = Recording()
+    log: Log = Log()
