@@ -44,7 +44,7 @@ class Ending(StrEnum):
     REFUSED = "refused"
     """Provably not accepted: nothing happened, it may be tried again later."""
     FAILED = "failed"
-    """It was begun and did not work, or nobody can tell: counted as used, never repeated blindly."""
+    """Begun and did not work, or nobody can tell: counted as used, never repeated blindly."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -76,6 +76,6 @@ class Lease(Protocol):
     """The right to act on a target, held by one agent at a time."""
 
     def hold(self, target: str, seconds: float) -> bool:
-        """Take or renew the right for `seconds`; False where another holds it or nobody can tell."""
+        """Take or renew it for `seconds`; False where another holds it or nobody can tell."""
 
     def release(self, target: str) -> None: ...
