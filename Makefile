@@ -7,7 +7,7 @@ LISTEN ?= 127.0.0.1:9440
 
 TORCH ?= 2.4.1 2.6.0 2.8.0 2.10.0 2.13.0
 
-.PHONY: help demo test test-long torch-matrix lint bench pictures clean
+.PHONY: help demo test test-long torch-matrix lint scoreboard bench pictures clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -45,6 +45,9 @@ torch-matrix:  ## the hooks' tests on each release of TORCH="2.6.0 2.8.0", by ha
 	        "torch==$$torch" pytest pytest-timeout && \
 	    "$$folder"/bin/pytest -W default tests/probes/torch || failed="$$failed $$torch"; \
 	done; test -z "$$failed" || { echo "failed on$$failed"; exit 1; }
+
+scoreboard: $(VENV)/dev  ## how often the rules are right on the recorded incidents
+	$(BIN)/python -m tests.scoreboard
 
 bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
 	$(BIN)/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
