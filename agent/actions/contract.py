@@ -10,14 +10,41 @@ import msgspec
 
 from gpudiag.agent.rules.contract import Rung, Subject
 
+RUNGS: Mapping[str, Rung] = {
+    "snapshot": "observe",
+    "dump_stacks": "observe",
+    "checkpoint": "observe",
+    "webhook": "notify",
+    "mark_node": "notify",
+    "gc": "degrade",
+    "empty_cache": "degrade",
+    "set_memory_fraction": "degrade",
+    "micro_batch": "degrade",
+    "flush_cache": "degrade",
+    "pause_server": "degrade",
+    "gateway": "degrade",
+    "command": "degrade",
+    "unready": "drain",
+    "unload_model": "drain",
+    "evict_pod": "restart",
+    "checkpoint_and_exit": "restart",
+    "restart_workers": "restart",
+    "restart_container": "restart",
+    "restart_unit": "restart",
+}
+"""Every action there is, and the rung of the ladder it stands on."""
+
+SPENDS: frozenset[Rung] = frozenset({"degrade", "drain", "restart"})
+"""Rungs that count against the budget: the others change nothing."""
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One action, decided and not yet done: dry-run prints it, auto carries out the very same.
 
     `id` is deterministic (finding, when it fired, step of the ladder, attempt), so that a plan made
     again after a crash is known to be the same. `target` is what must not be acted on twice at a
-    time (`job=llama`, `server=chat`); `undo` tells whether the lever can take it back; `promise` is
-    the time in seconds within which the symptom must clear. Times are epoch seconds.
+    time (`job=llama`, `server=chat`); `carry` leaves it in force while the next step is taken;
+    `promise` is the time in seconds within which the symptom must clear. Times are epoch seconds.
     """
 
     id: str
@@ -29,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     rung: Rung
     args: Mapping[str, str | float | int | bool] = {}
-    undo: bool = False
+    carry: bool = False
     promise: float
     step: int
     attempt: int
