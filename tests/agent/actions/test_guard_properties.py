@@ -40,6 +40,14 @@ class Guarded(RuleBasedStateMachine):
         world = self.stage.world
         world.firing = [f for f in world.firing if dict(f.subject)["server"] != server]
 
+    @rule(server=st.sampled_from("abc"))
+    def flaps(self, server):
+        self.recovers(server)
+        self.hangs(server)
+        self.stage.tick(times=2)
+        self.recovers(server)
+        self.stage.tick(seconds=40.0, times=4)
+
     @rule(load=st.sampled_from([True, False, None]), age=st.sampled_from([0.0, 300.0]))
     def turns(self, load, age):
         self.stage.world.load, self.stage.world.age = load, age
