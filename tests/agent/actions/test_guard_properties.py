@@ -105,6 +105,7 @@ class Guarded(RuleBasedStateMachine):
 def run(examples):
     quick = settings(
         max_examples=examples,
+        derandomize=examples < 100,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -115,7 +116,7 @@ def run(examples):
 
 
 def test_the_promises_hold():
-    run(25)
+    run(80)
 
 
 @pytest.mark.long
