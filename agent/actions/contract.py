@@ -91,12 +91,12 @@ class Lever(Protocol):
     rung: Rung
     reversible: bool
 
-    def unready(self, plan: Plan) -> str:
+    def unready(self, plan: Plan, /) -> str:
         """Why the lever cannot be pulled here and now; "" where it can. Asks, changes nothing."""
 
-    def do(self, plan: Plan) -> Result: ...
+    def do(self, plan: Plan, /) -> Result: ...
 
-    def undo(self, plan: Plan) -> Result: ...
+    def undo(self, plan: Plan, /) -> Result: ...
 
 
 class Lease(Protocol):

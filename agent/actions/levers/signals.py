@@ -1,0 +1,89 @@
+"""Ends the workers of a job, not their launcher: torchrun or the scheduler starts them again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from gpudiag.agent.actions.contract import Ending, Plan, Result
+from gpudiag.agent.rules.contract import Rung
+
+GRACE_SECONDS = 30.0
+"""From SIGTERM to SIGKILL: transformers alone waits 3 s before it saves, then a step and a save;
+a blocked collective uses none of it. Kubernetes' own default is 30 s."""
+
+
+class RestartWorkers:
+    """SIGTERM to every rank of the job on this node, SIGKILL to those that stay.
+
+    `pids` gives the process ids of a job's ranks as this node's kernel knows them.
+    """
+
+    name = "restart_workers"
+    rung: Rung = "restart"
+    reversible = False
+
+    def __init__(self, pids: Callable[[str], Sequence[int]], grace: float = GRACE_SECONDS) -> None:
+        self._pids = pids
+        self._grace = grace
+
+    def unready(self, plan: Plan) -> str:
+        """See `Lever`."""
+        job = dict(plan.subject).get("job", "")
+        pids = self._pids(job)
+        if not pids:
+            return f"no rank of {job!r} is known on this node"
+        refused = [pid for pid in pids if not _may_signal(pid)]
+        return f"no right to signal {refused}: same user or CAP_KILL is needed" if refused else ""
+
+    def do(self, plan: Plan) -> Result:
+        """See `Lever`; a process id that was given to another since is never signalled."""
+        with contextlib.ExitStack() as opened:
+            workers = {}
+            for pid in self._pids(dict(plan.subject).get("job", "")):
+                with contextlib.suppress(ProcessLookupError):
+                    workers[pid] = os.pidfd_open(pid)
+                    opened.callback(os.close, workers[pid])
+            if not workers:
+                return Result(Ending.REFUSED, "no rank runs any more")
+            _send(workers.values(), signal.SIGTERM)
+            left = _outlive(dict(workers), self._grace)
+            _send(left.values(), signal.SIGKILL)
+            stuck = _outlive(left, self._grace)
+        if stuck:
+            return Result(Ending.FAILED, f"{sorted(stuck)} outlive SIGKILL: in a driver call?")
+        how = f", {len(left)} of them by SIGKILL" if left else ""
+        return Result(Ending.DONE, f"{len(workers)} workers ended{how}")
+
+    def undo(self, plan: Plan) -> Result:
+        """An end cannot be taken back."""
+        return Result(Ending.REFUSED, f"{plan.action} cannot be taken back")
+
+
+def _may_signal(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def _send(workers: Iterable[int], number: signal.Signals) -> None:
+    for descriptor in workers:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+
+
+def _outlive(workers: dict[int, int], seconds: float) -> dict[int, int]:
+    """Those of `workers` (descriptor by process id) that still run after so many seconds."""
+    end = time.monotonic() + seconds
+    while workers and time.monotonic() < end:
+        gone, _, _ = select.select(list(workers.values()), [], [], min(1.0, seconds))
+        workers = {pid: fd for pid, fd in workers.items() if fd not in gone}
+    return workers
