@@ -25,6 +25,8 @@ class Fake(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    server: Fake
+
     def do_POST(self):
         length = int(self.headers.get("Content-Length", 0))
         self.server.asked.append((self.command, self.path, self.rfile.read(length), self.headers))
@@ -37,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST
+    do_GET = do_POST  # noqa: N815
 
     def log_message(self, *_):
         pass

@@ -47,8 +47,11 @@ def test_it_is_taken_back_by_what_is_listed(tmp_path):
 
 def test_a_unit_is_restarted_by_systemctl():
     told = []
-    made = Command(
-        "restart_unit", units({"server=chat": "vllm.service"}), lambda a, _: told.append(a) or 0
-    )
+
+    def run(argv, _):
+        told.append(argv)
+        return 0
+
+    made = Command("restart_unit", units({"server=chat": "vllm.service"}), run)
     assert made.do(plan()).ending is Ending.DONE
     assert told == [("systemctl", "--no-ask-password", "restart", "vllm.service")]
