@@ -1,14 +1,8 @@
 """The configuration: a typed YAML file whose errors name the key and the line."""
 
+from gpudiag.agent.config.base import Duration, Size
 from gpudiag.agent.config.reading import load, parse, rules_in_force
-from gpudiag.agent.config.sections import (
-    PROBES,
-    Config,
-    Duration,
-    ProbeSettings,
-    RuleSettings,
-    Size,
-)
+from gpudiag.agent.config.sections import PROBES, Config, ProbeSettings, RuleSettings
 
 __all__ = [
     "PROBES",

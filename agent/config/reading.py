@@ -13,7 +13,8 @@ import msgspec
 import yaml
 
 from gpudiag.agent import files, units
-from gpudiag.agent.config.sections import PROBES, Config, Duration, RuleSettings, Size
+from gpudiag.agent.config.base import Duration, Size
+from gpudiag.agent.config.sections import PROBES, Config, RuleSettings
 from gpudiag.agent.rules import RULES, default_limits
 from gpudiag.agent.rules.contract import Limits, Rule
 from gpudiag.probes.errors import UsageError

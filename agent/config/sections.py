@@ -6,20 +6,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-
-class Duration(float):
-    """Seconds, written with a unit."""
-
-
-class Size(int):
-    """Bytes, written with a unit."""
+from gpudiag.agent.config.acting import Actions
+from gpudiag.agent.config.base import Duration, Section, Size
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A section of the file: unknown keys are errors."""
-
-
-class Node(_Section, frozen=True):
+class Node(Section, frozen=True):
     """This node: its name (host name when empty), job, role and how many GPUs it should have."""
 
     name: str = ""
@@ -28,14 +19,14 @@ class Node(_Section, frozen=True):
     expected_gpus: Annotated[int, msgspec.Meta(ge=0, le=1024)] | None = None
 
 
-class ProbeSettings(_Section, frozen=True):
+class ProbeSettings(Section, frozen=True):
     """One probe: whether it runs (null: where the role allows), how often (null: its own)."""
 
     enabled: bool | None = None
     cadence: Duration | None = None
 
 
-class Probes(_Section, frozen=True):
+class Probes(Section, frozen=True):
     """The probes, by name."""
 
     disks: ProbeSettings = ProbeSettings()
@@ -55,7 +46,7 @@ class Probes(_Section, frozen=True):
 PROBES = Probes.__struct_fields__
 
 
-class RuleSettings(_Section, frozen=True):
+class RuleSettings(Section, frozen=True):
     """One rule: thresholds, hold and clear over its defaults, or `disabled` with the reason."""
 
     disabled: str = ""
@@ -64,13 +55,7 @@ class RuleSettings(_Section, frozen=True):
     thresholds: dict[str, str | float | int] = {}
 
 
-class Actions(_Section, frozen=True):
-    """What may follow a finding: `dry-run` writes what it would have done, `off` nothing."""
-
-    mode: Literal["off", "dry-run"] = "dry-run"
-
-
-class Otlp(_Section, frozen=True):
+class Otlp(Section, frozen=True):
     """OTLP/HTTP export: off while `endpoint` is empty; headers may name a file with `@path`."""
 
     endpoint: str = ""
@@ -78,13 +63,13 @@ class Otlp(_Section, frozen=True):
     headers: dict[str, str] = {}
 
 
-class Exporters(_Section, frozen=True):
+class Exporters(Section, frozen=True):
     """Where figures go besides `/metrics`."""
 
     otlp: Otlp = Otlp()
 
 
-class Channel(_Section, frozen=True):
+class Channel(Section, frozen=True):
     """Where training processes report: a Unix socket, for whom its group and `uids` admit."""
 
     enabled: bool = True
@@ -93,13 +78,13 @@ class Channel(_Section, frozen=True):
     uids: tuple[int, ...] = ()
 
 
-class Http(_Section, frozen=True):
+class Http(Section, frozen=True):
     """The page, `/metrics` and the API: read-only, loopback unless told otherwise."""
 
     listen: str = "127.0.0.1:9440"
 
 
-class Recording(_Section, frozen=True):
+class Recording(Section, frozen=True):
     """The black box around critical findings."""
 
     enabled: bool = True
@@ -107,13 +92,13 @@ class Recording(_Section, frozen=True):
     max_size: Size = Size(256 * 1024**2)
 
 
-class Log(_Section, frozen=True):
+class Log(Section, frozen=True):
     """The agent's own log, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
-class Config(_Section, frozen=True):
+class Config(Section, frozen=True):
     """The whole file."""
 
     node: Node = Node()

@@ -47,6 +47,7 @@ def test_every_key_has_a_comment_above_it():
     bare = {
         "node:",
         "actions:",
+        "budget:",
         "exporters:",
         "otlp:",
         "channel:",

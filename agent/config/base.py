@@ -1,0 +1,17 @@
+"""The words that every section of the configuration is made of."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Duration(float):
+    """Seconds, written with a unit."""
+
+
+class Size(int):
+    """Bytes, written with a unit."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section of the file: unknown keys are errors."""
