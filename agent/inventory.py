@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.serving_load import ServingLoad
 from gpudiag.agent.window import Window
 from gpudiag.probes import Event, Labels, Probe, Record, Sample, labels
 from gpudiag.probes.kernel_lines import normalise_pci
@@ -32,6 +33,7 @@ class Inventory:
         patience: float = SETTLE_SECONDS,
     ) -> None:
         self.expected_gpus = expected_gpus
+        self.load = ServingLoad(monotonic)
         self._proc = proc
         self._monotonic = monotonic
         self._patience = monotonic() + patience
@@ -58,8 +60,9 @@ class Inventory:
                 pci = normalise_pci(of.get("pci_bus_id", ""))
                 self._gpus[pci] = labels(uuid=of["uuid"], gpu=of.get("gpu", ""))
 
-    def on_findings(self, now: float, changed: Sequence[Finding], window: Window) -> None:
-        """Findings say nothing of what there is."""
+    def on_findings(self, _now: float, _changed: Sequence[Finding], window: Window) -> None:
+        """Findings say nothing of what there is; the window says how busy servers are."""
+        self.load.look(window)
 
     def settled(self) -> bool:
         """Whether the GPUs are known, or have had the time to be."""

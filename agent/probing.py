@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpudiag.agent.config import Config
+from gpudiag.agent.config.canary import target
 from gpudiag.agent.inventory import AfterGpus, Inventory
+from gpudiag.agent.state import state_folder
 from gpudiag.probes import Probe
 from gpudiag.probes.disks import Disks
 from gpudiag.probes.host import Host
@@ -17,6 +19,7 @@ from gpudiag.probes.network import Network
 from gpudiag.probes.nvml.probe import Nvml
 from gpudiag.probes.processes import Processes
 from gpudiag.probes.remote_space import RemoteSpace
+from gpudiag.probes.serving.canary import Canary
 
 KMSG = Path("/dev/kmsg")
 
@@ -34,7 +37,19 @@ def _nvml(config: Config, inventory: Inventory) -> Probe:
     )
 
 
+def _canary(config: Config, inventory: Inventory) -> Probe:
+    settings = config.probes.canary
+    return Canary(
+        [target(server) for server in settings.servers],
+        state_folder(os.environ, os.getuid()) / "canary",
+        requests_per_hour=settings.requests_per_hour,
+        tokens_per_hour=settings.tokens_per_hour,
+        busy=lambda server: inventory.load.busy(server, settings.busy_waiting),
+    )
+
+
 FACTORIES: dict[str, Factory] = {
+    "canary": _canary,
     "disks": lambda _, __: Disks(remote=RemoteSpace()),
     "host": lambda _, inventory: Host(pids=inventory.pids),
     "infiniband": lambda _, __: Infiniband(),

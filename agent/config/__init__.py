@@ -1,8 +1,8 @@
 """The configuration: a typed YAML file whose errors name the key and the line."""
 
-from gpudiag.agent.config.base import Duration, Size
+from gpudiag.agent.config.base import Duration, ProbeSettings, Size
 from gpudiag.agent.config.reading import load, parse, rules_in_force
-from gpudiag.agent.config.sections import PROBES, Config, ProbeSettings, RuleSettings
+from gpudiag.agent.config.sections import PROBES, Config, RuleSettings
 
 __all__ = [
     "PROBES",

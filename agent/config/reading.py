@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from gpudiag.agent import files, units
+from gpudiag.agent.config import canary
 from gpudiag.agent.config.base import Duration, Size
 from gpudiag.agent.config.sections import PROBES, Config, RuleSettings
 from gpudiag.agent.rules import RULES, default_limits
@@ -115,6 +116,8 @@ def _check(config: Config) -> None:
         cadence = config.probes.of(name).cadence
         if cadence is not None and cadence < MIN_CADENCE:
             raise _Misplaced(f".probes.{name}.cadence", "the shortest cadence is 100ms")
+    if why := canary.fault(config.probes.canary):
+        raise _Misplaced(".probes.canary.servers", why)
     for symptom, settings in config.rules.items():
         if symptom not in RULES:
             raise _Misplaced(f".rules.{symptom}", "no such rule; `gpudiag runbook` lists them")

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from gpudiag.agent.config.acting import Actions
-from gpudiag.agent.config.base import Duration, Section, Size
+from gpudiag.agent.config.base import Duration, ProbeSettings, Section, Size
+from gpudiag.agent.config.canary import CanarySettings
 
 
 class Node(Section, frozen=True):
@@ -19,16 +20,10 @@ class Node(Section, frozen=True):
     expected_gpus: Annotated[int, msgspec.Meta(ge=0, le=1024)] | None = None
 
 
-class ProbeSettings(Section, frozen=True):
-    """One probe: whether it runs (null: where the role allows), how often (null: its own)."""
-
-    enabled: bool | None = None
-    cadence: Duration | None = None
-
-
 class Probes(Section, frozen=True):
     """The probes, by name."""
 
+    canary: CanarySettings = CanarySettings()
     disks: ProbeSettings = ProbeSettings()
     host: ProbeSettings = ProbeSettings()
     infiniband: ProbeSettings = ProbeSettings()

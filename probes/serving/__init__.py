@@ -1,0 +1,1 @@
+"""Inference servers: their metric pages, their health, and whether they answer right."""
