@@ -57,10 +57,10 @@ class Exchange:
     ) -> Iterator[bytes]:
         """The pieces of the body of a good answer, as they come. Raises `Unanswered`."""
         try:
-            response = self._send(method, path, headers, body)
-            if not 200 <= response.status < 300:
-                raise self._refusal(response)
-            yield from self._pieces(response)
+            with self._send(method, path, headers, body) as response:
+                if not 200 <= response.status < 300:
+                    raise self._refusal(response)
+                yield from self._pieces(response)
         # Before OSError, of which both are kinds.
         except TimeoutError as error:
             raise Unanswered("timeout", "nothing came in time") from error
