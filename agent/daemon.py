@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gpudiag.agent import config as configuration
 from gpudiag.agent import files, probing
+from gpudiag.agent.acting.build import actor_for
 from gpudiag.agent.channel.endings import Endings
 from gpudiag.agent.channel.listening import socket_path
 from gpudiag.agent.channel.roster import Roster
@@ -79,6 +80,9 @@ class Daemon:
         view = LiveView(info, self._writer, clock.now, self._statuses, self._store.between)
         self._snapshots = Snapshots(view)
         self._otlp = _otlp(config, self._snapshots)
+        self._actor = actor_for(
+            config.actions, state, node(config), self._writer, self._channel, clock.now
+        )
 
     def _engine(self, config: Config, state: Path) -> Engine:
         rules, limits = configuration.rules_in_force(config)
@@ -95,9 +99,12 @@ class Daemon:
             self._channel.start()
         if self._otlp:
             self._otlp.start()
+        self._actor.start()
+        listen = self._config.http.listen
         try:
-            asyncio.run(serve(self._snapshots, self._config.http.listen, self._reread))
+            asyncio.run(serve(self._snapshots, listen, self._reread, self._actor))
         finally:
+            self._actor.stop()
             if self._otlp:
                 self._otlp.stop()
             if self._channel:
@@ -116,6 +123,7 @@ class Daemon:
         engine = self._writer.engine
         dropped = float(self._scheduler.dropped + engine.window.dropped)
         samples.append(Sample("gpudiag_samples_dropped_total", (), now, dropped))
+        samples += self._actor.samples(now)
         for (symptom, cause), count in engine.book.raised.items():
             of = labels(symptom=symptom, cause=cause)
             samples.append(Sample("gpudiag_findings_total", of, now, float(count)))
@@ -168,14 +176,9 @@ def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:
     # OpenTelemetry costs the agent some 15 MiB: only who exports by it pays them.
     from gpudiag.agent.exporters.otlp import OtlpPusher
 
-    headers = {name: _secret(value) for name, value in settings.headers.items()}
+    key = "exporters.otlp.headers"
+    headers = {name: files.secret(value, key) for name, value in settings.headers.items()}
     return OtlpPusher(snapshots, settings.endpoint, interval=settings.interval, headers=headers)
-
-
-def _secret(value: str) -> str:
-    if not value.startswith("@"):
-        return value
-    return files.text(Path(value[1:]), "what exporters.otlp.headers names,").strip()
 
 
 def node(config: Config) -> str:

@@ -35,3 +35,10 @@ def text(path: Path, what: str = "") -> str:
         return raw.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {name}: {error}") from error
+
+
+def secret(value: str, key: str) -> str:
+    """`value`, or what stands in the file that `@/path` names; `key` says who named it."""
+    if not value.startswith("@"):
+        return value
+    return text(Path(value[1:]), f"what {key} names,").strip()

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 
 from gpudiag.agent.exporters.app import create_app
+from gpudiag.agent.exporters.control import Control
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES
 from gpudiag.agent.exporters.server import make_server
 from gpudiag.agent.exporters.view import Snapshots
@@ -34,7 +35,12 @@ def address(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]) -> None:
+async def serve(
+    snapshots: Snapshots,
+    listen: str,
+    on_hangup: Callable[[], None],
+    control: Control | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP calls `on_hangup`.
 
     Raises `GpudiagError` where the address cannot be had.
@@ -43,7 +49,7 @@ async def serve(snapshots: Snapshots, listen: str, on_hangup: Callable[[], None]
     names = LOOPBACK_NAMES if host.startswith(_LOOPBACK) else None
     if names is None:
         log.warning("listening on %s: whoever reaches it can read what this node does", listen)
-    server = make_server(create_app(snapshots, hosts=names), host, port)
+    server = make_server(create_app(snapshots, names, control), host, port)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
     for number in (signal.SIGTERM, signal.SIGINT):

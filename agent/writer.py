@@ -48,6 +48,10 @@ class Writer:
     ) -> None:
         self.lock = threading.Lock()
         self.generation = 0
+        self.evaluated_at = clock.now()
+        """When all rules last ran, epoch seconds."""
+        self._evaluated = threading.Condition()
+        self._evaluations = 0
         self._engine = engine
         self._store = store
         self._batches = batches
@@ -73,6 +77,13 @@ class Writer:
     def reconfigure(self, rules: Mapping[str, Rule], limits: Mapping[str, Limits]) -> None:
         """Go on with these rules and thresholds from the next evaluation on."""
         self._next_rules = rules, limits
+
+    def refresh(self, seconds: float) -> bool:
+        """Have all rules run now, and wait for it; False where it took longer than `seconds`."""
+        with self._evaluated:
+            wanted = self._evaluations + 1
+            self._due = self._clock.monotonic()
+            return self._evaluated.wait_for(lambda: self._evaluations >= wanted, seconds)
 
     def stop(self) -> None:
         """Ask for the end; `thread.join` waits for the last save."""
@@ -141,6 +152,11 @@ class Writer:
         self._store.save(changed, now)
         self.findings = standing
         self.generation += 1
+        if only is None:
+            with self._evaluated:
+                self.evaluated_at = now
+                self._evaluations += 1
+                self._evaluated.notify_all()
         turns = self._turns(changed)
         for finding in turns:
             _announce(finding)

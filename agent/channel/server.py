@@ -76,6 +76,10 @@ class ChannelServer:
         """Whether it listens, and why not; any thread may ask."""
         return self._status
 
+    def pids(self, job: str) -> list[int]:
+        """The processes of a job's ranks that this node's kernel vouches for."""
+        return [rank.pid for rank in self._roster.ranks(job) if rank.seen]
+
     def command(
         self, job: str, name: str, args: Mapping[str, Any], *, timeout: float = TIMEOUT
     ) -> list[Result]:

@@ -12,6 +12,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gpudiag.agent.exporters import api
+from gpudiag.agent.exporters import control as controls
+from gpudiag.agent.exporters.control import Control
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES, Guard
 from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
@@ -19,8 +21,12 @@ from gpudiag.agent.exporters.view import Snapshots
 _ASSETS = {"style.css": "text/css", "page.js": "text/javascript"}
 
 
-def create_app(snapshots: Snapshots, hosts: frozenset[str] | None = LOOPBACK_NAMES) -> Starlette:
-    """The application over one view; nothing in it changes anything.
+def create_app(
+    snapshots: Snapshots,
+    hosts: frozenset[str] | None = LOOPBACK_NAMES,
+    control: Control | None = None,
+) -> Starlette:
+    """The application over one view; only `control` can change anything, and asks for its token.
 
     `hosts` are the Host names it answers to, None for any: `LOOPBACK_NAMES` while it listens on
     loopback, None where the operator chose to listen on the network.
@@ -54,6 +60,7 @@ def create_app(snapshots: Snapshots, hosts: frozenset[str] | None = LOOPBACK_NAM
 
     return Starlette(
         routes=[
+            *(controls.routes(control) if control else ()),
             *api.routes(snapshots),
             Route("/", whole),
             Route("/fragment", fragment),

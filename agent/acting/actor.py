@@ -1,0 +1,166 @@
+"""Acting as one part of the daemon: a thread, what it shows, and what a person may tell it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpudiag.agent.acting.counting import Counts
+from gpudiag.agent.actions import course, guard
+from gpudiag.agent.actions.audit import Audit, Sink
+from gpudiag.agent.actions.contract import Lever
+from gpudiag.agent.actions.director import Director, Settings
+from gpudiag.agent.actions.guard import Allowance
+from gpudiag.agent.actions.journal import Journal
+from gpudiag.agent.actions.leases import FileLease, NoLease
+from gpudiag.agent.actions.ledger import Entry, Ledger
+from gpudiag.agent.actions.levers.workload import Workload
+from gpudiag.agent.actions.policy import Ladder, Policy, Step, shipped
+from gpudiag.agent.actions.world import World
+from gpudiag.agent.config.acting import Actions, LadderStep
+from gpudiag.probes import Sample, labels
+from gpudiag.probes.errors import GpudiagError
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 5.0
+SHOWN = 200
+
+
+class Actor:
+    """Runs the director every 5 s; other threads may look, approve, deny and reset.
+
+    Raises `GpudiagError` where the ledger in `state` cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: Actions,
+        state: Path,
+        node: str,
+        world: World,
+        levers: Mapping[str, Lever],
+        secret: Callable[[str], str],
+        workload: Workload | None = None,
+    ) -> None:
+        self.workload = workload
+        self.token = secret(config.token)
+        self.mode = config.mode
+        self._allowance = allowance(config)
+        self._counts = Counts()
+        sinks: list[Sink] = [self._counts]
+        if config.webhooks:
+            # httpx costs the agent some MiB: only who posts pays them.
+            from gpudiag.agent.acting.telling import Teller
+
+            sinks.append(Teller(config.webhooks, node, secret))
+        self._ledger = Ledger(state / "actions.db")
+        journal = Journal(self._ledger, Audit(state / "audit.jsonl", sinks), world.now)
+        lease = FileLease(Path(config.lease), node, world.now) if config.lease else NoLease()
+        self._now = world.now
+        settings = Settings(config.mode, node, self._allowance)
+        self._director = Director(settings, policy(config), levers, journal, lease, world)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="actions", daemon=True)
+
+    def start(self) -> None:
+        """Begin to act."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no new step; one under way is found again at the next start."""
+        self._stopping.set()
+
+    def approve(self, plan: str, actor: str) -> bool:
+        """See `Director.approve`."""
+        return self._director.approve(plan, actor)
+
+    def deny(self, plan: str, actor: str) -> bool:
+        """See `Director.deny`."""
+        return self._director.deny(plan, actor)
+
+    def reset_breaker(self, actor: str) -> bool:
+        """Let acting go on; False where the breaker was closed."""
+        if not self._ledger.breaker():
+            return False
+        log.warning("the breaker was reset by %s", actor)
+        self._ledger.reset_breaker()
+        return True
+
+    def shown(self) -> dict[str, Any]:
+        """The ledger as the API gives it, newest first; raises `GpudiagError` if malformed."""
+        entries = self._ledger.entries()
+        now = self._now()
+        return {
+            "mode": self.mode,
+            "breaker": self._ledger.breaker(),
+            "budget_remaining": guard.remaining(entries, now, self._allowance),
+            "actions": [_plain(entry) for entry in entries[: -SHOWN - 1 : -1]],
+        }
+
+    def helped(self, symptom: str, cause: str) -> dict[str, tuple[int, int]]:
+        """What was tried at this cause before: how often it helped, of how many times."""
+        return course.helped(symptom, cause, self._ledger.entries())
+
+    def samples(self, now: float) -> list[Sample]:
+        """Counts of outcomes, what is left of the budget, and the breaker."""
+        told = [
+            Sample("gpudiag_actions_total", labels(action=a, outcome=o), now, float(count))
+            for (a, o), count in sorted(self._counts.of.items())
+        ]
+        try:
+            entries, broken = self._ledger.entries(), bool(self._ledger.breaker())
+        except GpudiagError:
+            # Nobody may act on a ledger that cannot be read: as good as an open breaker.
+            return [*told, Sample("gpudiag_breaker_open", (), now, 1.0)]
+        left = guard.remaining(entries, now, self._allowance)
+        return [
+            *told,
+            Sample("gpudiag_action_budget_remaining", (), now, float(left)),
+            Sample("gpudiag_breaker_open", (), now, float(broken)),
+        ]
+
+    def _run(self) -> None:
+        while not self._stopping.wait(TICK_SECONDS):
+            try:
+                self._director.tick()
+                self._ledger.forget(self._now())
+            except Exception:
+                log.exception("acting failed in this round; nothing more is done in it")
+
+
+def allowance(config: Actions) -> Allowance:
+    """The guard's limits as configured."""
+    budget = config.budget
+    return Allowance(
+        window=budget.window,
+        target=budget.target,
+        job=budget.job,
+        node=budget.node,
+        restarts=budget.restarts,
+        cooldown=config.cooldown,
+        trips=config.breaker,
+    )
+
+
+def policy(config: Actions) -> Policy:
+    """The shipped policy under the configuration's; raises `UsageError` on a slip."""
+    ladders: dict[str, Ladder] = {
+        name: tuple(map(_step, steps)) for name, steps in config.ladders.items()
+    }
+    return shipped().under(ladders, config.policy)
+
+
+def _step(step: LadderStep) -> Step:
+    return Step(step.action, float(step.promise), step.hold, step.carry, step.args)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(entry)
+    plain["plan"]["subject"] = dict(entry.plan.subject)
+    return plain

@@ -1,0 +1,101 @@
+"""The running agent as the director sees it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpudiag.agent.actions.contract import Plan
+from gpudiag.agent.config.acting import Maintenance
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.live import Owner
+
+PROGRESS = {
+    "job": ("gpudiag_train_steps_total",),
+    "server": ("gpudiag_serving_generation_tokens_total", "gpudiag_serving_requests_total"),
+}
+"""Counters that grow only while the subject works, the first that there is."""
+
+RECHECK_SECONDS = 3.0
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+class Rules(Owner, Protocol):
+    """The writer: it owns the window and runs the rules."""
+
+    @property
+    def evaluated_at(self) -> float: ...
+
+    def refresh(self, seconds: float) -> bool: ...
+
+
+class LiveWorld:
+    """See `World`. `now` is the agent's clock in epoch seconds."""
+
+    def __init__(
+        self,
+        writer: Rules,
+        now: Callable[[], float],
+        hold_file: Path,
+        windows: Sequence[Maintenance],
+    ) -> None:
+        self.now = now
+        self._writer = writer
+        self._hold_file = hold_file
+        self._windows = windows
+
+    def findings(self) -> Sequence[Finding]:
+        """See `World`."""
+        return self._writer.findings
+
+    def input_age(self) -> float:
+        """See `World`."""
+        return self.now() - self._writer.evaluated_at
+
+    def recheck(self, finding: str) -> Finding | None:
+        """See `World`; rules that do not answer in time are no confirmation."""
+        if not self._writer.refresh(RECHECK_SECONDS):
+            return None
+        return next((f for f in self._writer.findings if f.id == finding), None)
+
+    def loaded(self, plan: Plan, since: float) -> bool | None:
+        """See `World`."""
+        subject = dict(plan.subject)
+        seconds = max(1.0, self.now() - since)
+        for key, counters in PROGRESS.items():
+            if key not in subject:
+                continue
+            for counter in counters:
+                with self._writer.lock:
+                    grown = self._writer.engine.window.increase(
+                        counter, seconds, **{key: subject[key]}
+                    )
+                if grown:
+                    return any(point.value > 0 for point in grown)
+        return None
+
+    def opted_out(self, plan: Plan) -> str:
+        """See `World`: the file stops everything, one beside it named for the target only that."""
+        own = self._hold_file.with_name(f"{self._hold_file.name}.{plan.target.replace('/', '_')}")
+        for path in (self._hold_file, own):
+            if path.exists():
+                return f"{path} exists: a person wants it left alone"
+        return ""
+
+    def maintenance(self, now: float) -> str:
+        """See `World`."""
+        moment = time.gmtime(now)
+        clock, day = time.strftime("%H:%M", moment), moment.tm_wday
+        for window in self._windows:
+            over_midnight = window.end <= window.start
+            today = DAYS[day] in window.days and window.start <= clock
+            if over_midnight:
+                yesterday = DAYS[day - 1] in window.days and clock < window.end
+                inside = today or yesterday
+            else:
+                inside = today and clock < window.end
+            if inside:
+                return f"maintenance until {window.end} UTC"
+        return ""
