@@ -35,6 +35,15 @@ CANARY_SECONDS = "gpudiag_canary_seconds"
 GAP_SECONDS = 15.0
 GAP_SPACINGS = 5.0
 
+WRITERS_ONLY = (
+    GENERATED,
+    KV,
+    PREEMPTED,
+    "gpudiag_serving_ttft_seconds_count",
+    "gpudiag_serving_inter_token_seconds_count",
+    "gpudiag_serving_request_generation_tokens_count",
+)
+
 SIGNS_OF_LIFE = (RUNNING, WAITING, UNANSWERED, UP, READY)
 
 
@@ -65,6 +74,13 @@ def servers(window: Window, metrics: Iterable[str] = SIGNS_OF_LIFE) -> list[Serv
     """Every server of which one of `metrics` is fresh."""
     names = {p.labels.get("server", "") for metric in metrics for p in window.latest(metric)}
     return [Server(name) for name in sorted(names)]
+
+
+def encodes(window: Window, server: Server) -> bool:
+    """Whether it counts requests and nothing that a server which writes tokens has: an encoder."""
+    if not window.latest(FINISHED, **_match(server)):
+        return False
+    return not any(window.latest(metric, **_match(server)) for metric in WRITERS_ONLY)
 
 
 def engines(window: Window, server: Server) -> list[Server]:

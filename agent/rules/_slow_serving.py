@@ -75,6 +75,13 @@ class Case(NamedTuple):
         return self.rates(serving.GENERATED) or self.rates(serving.FINISHED, outcome="ok")
 
 
+def _unseen(case: Case, name: str, metric: str) -> Look:
+    """Not seen; of an encoder, which keeps no cache between tokens, there is nothing to see."""
+    if serving.encodes(case.window, case.server):
+        return Look(name, words="it encodes and keeps no cache of tokens")
+    return Look(name, missing=metric)
+
+
 def gpu_throttled(case: Case) -> Look:
     """A GPU slowed by heat or power, whose clock is seen to have fallen where it is known."""
     name = "gpu-throttled"
@@ -145,7 +152,7 @@ def cache_hit_low(case: Case) -> Look:
     name = "cache-hit-low"
     asked, hit = case.rates(QUERIES), case.rates(HITS)
     if asked is None or hit is None:
-        return Look(name, missing=f"{QUERIES} and {HITS}")
+        return _unseen(case, name, f"{QUERIES} and {HITS}")
     if not asked[0] or not asked[1]:
         return Look(name, words="nothing was looked up in the prefix cache")
     before, now = hit[0] / asked[0], hit[1] / asked[1]
@@ -206,7 +213,7 @@ def preemption_thrash(case: Case) -> Look:
     full = serving.value(case.window, serving.KV, case.server)
     waiting = case.means(serving.WAITING)
     if thrown is None:
-        return Look(name, missing=serving.PREEMPTED)
+        return _unseen(case, name, serving.PREEMPTED)
     words = f"{thrown[1] * 60.0:.1f} requests a minute are thrown out of the batch"
     cached = case.means(serving.KV)
     level = cached[1] if cached else full

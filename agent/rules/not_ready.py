@@ -136,7 +136,10 @@ def _canary(window: Window, limits: Limits, server: Server) -> _Found | None:
     if series is None or since is None:
         return None
     failed = int((series.times >= since).sum())
-    if float(series.times[-1]) - since < limits["lasting"] or failed < limits["canaries"]:
+    started = since > series.times[0] or _serving.value(window, _serving.READY, server) == 1.0
+    # One that never answered may still be loading, and nobody else tells of it.
+    patience = limits["lasting"] if started else limits["loading"]
+    if float(series.times[-1]) - since < patience or failed < limits["canaries"]:
         return None
     ready = _serving.value(window, _serving.READY, server)
     beside = " although it says that it is ready" if ready == 1.0 else ""

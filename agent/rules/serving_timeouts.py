@@ -156,7 +156,8 @@ def _prefill(case: Case) -> Look:
     prompts = _latency.shift(case.window, PROMPTS, case.server)
     first = _latency.shift(case.window, TTFT, case.server)
     if prompts is None and first is None:
-        return Look(PREFILL, missing=f"{PROMPTS} and {TTFT}")
+        encodes = _serving.encodes(case.window, case.server)
+        return Look(PREFILL, missing=PROMPTS if encodes else f"{PROMPTS} and {TTFT}")
     longer = prompts and (prompts.worst(1.7) or _moved(prompts))
     later = first and (first.worst(1.7) or _moved(first))
     if longer is None:
@@ -174,6 +175,8 @@ def _moved(shift: _latency.Shift) -> _latency.Quantile | None:
 
 def _unbounded(case: Case) -> Look:
     """Those that time out are those that write longest, and nothing bounds them."""
+    if _serving.encodes(case.window, case.server):
+        return Look(UNBOUNDED, words="it encodes and writes no tokens")
     outputs = _latency.shift(case.window, OUTPUTS, case.server)
     whole = _latency.shift(case.window, REQUEST, case.server)
     longer = outputs and (outputs.worst(1.5) or _moved(outputs))
