@@ -1,10 +1,13 @@
-"""One question over HTTP to a running agent, for the commands that look at one."""
+"""One question or change over HTTP to a running agent, for the commands that need one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import msgspec
 
@@ -29,6 +32,32 @@ def ask(url: str, path: str) -> bytes:
             f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
             " or name it with --agent"
         ) from error
+
+
+def change(url: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """POST to the agent, and what it says to that; `GpudiagError` where it refuses."""
+    target = (url if "://" in url else f"http://{url}").rstrip("/") + path
+    if not target.startswith(("http://", "https://")):
+        raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
+    request = Request(target, data=b"", headers=dict(headers), method="POST")  # noqa: S310
+    try:
+        with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+            return msgspec.json.decode(answer.read(), type=dict[str, Any])
+    except HTTPError as error:
+        with error:
+            said = _error_in(error.read(4096))
+        if error.code == HTTPStatus.NOT_FOUND and not said:
+            return {"done": False}
+        raise GpudiagError(f"the agent refused: {said or error.reason}") from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise GpudiagError(f"no agent answers at {url}: name it with --agent") from error
+
+
+def _error_in(text: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(text, type=dict[str, Any]).get("error", ""))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""
 
 
 def told(url: str, what: str, query: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:

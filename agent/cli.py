@@ -13,6 +13,7 @@ from gpudiag.agent.pages import meant
 from gpudiag.probes.errors import GpudiagError
 
 _COMMANDS = {
+    "actions": "List, approve or deny actions; reset the breaker.",
     "alerts": "Write the Prometheus alert rules into a folder.",
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
     "dashboards": "Write the Grafana dashboards into a folder.",
