@@ -13,7 +13,7 @@ from gpudiag.probes.serving.canary_api import Api, Gives, apis
 from gpudiag.probes.serving.canary_target import Target
 from gpudiag.probes.serving.compare import Measure
 
-MIN_CADENCE = 10.0
+MIN_CADENCE = 1.0
 MAX_TIMEOUT = 600.0
 
 

@@ -30,19 +30,11 @@ FINISHED = "gpudiag_serving_requests_total"
 PREEMPTED = "gpudiag_serving_preemptions_total"
 CONFIG = "gpudiag_serving_config_info"
 CANARY = "gpudiag_canary_ok"
+CANARY_INFO = "gpudiag_canary_info"
 CANARY_SECONDS = "gpudiag_canary_seconds"
 
 GAP_SECONDS = 15.0
 GAP_SPACINGS = 5.0
-
-WRITERS_ONLY = (
-    GENERATED,
-    KV,
-    PREEMPTED,
-    "gpudiag_serving_ttft_seconds_count",
-    "gpudiag_serving_inter_token_seconds_count",
-    "gpudiag_serving_request_generation_tokens_count",
-)
 
 SIGNS_OF_LIFE = (RUNNING, WAITING, UNANSWERED, UP, READY)
 
@@ -77,10 +69,9 @@ def servers(window: Window, metrics: Iterable[str] = SIGNS_OF_LIFE) -> list[Serv
 
 
 def encodes(window: Window, server: Server) -> bool:
-    """Whether it counts requests and nothing that a server which writes tokens has: an encoder."""
-    if not window.latest(FINISHED, **_match(server)):
-        return False
-    return not any(window.latest(metric, **_match(server)) for metric in WRITERS_ONLY)
+    """Whether it is known for one that writes no tokens: its canary is given no text."""
+    asked = window.latest(CANARY_INFO, **_match(server))
+    return bool(asked) and all(point.labels.get("gives") != "text" for point in asked)
 
 
 def engines(window: Window, server: Server) -> list[Server]:

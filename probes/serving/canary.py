@@ -55,8 +55,8 @@ class Canary:
         self._environ = environ
         # Who has a baseline has taken this very request before.
         self._tellers = {
-            target.name: Teller(target.name, proven=self._baselines.of(target) is not None)
-            for target in targets
+            one.name: Teller(one.name, one.api, proven=self._baselines.of(one) is not None)
+            for one in targets
         }
         self._asking: dict[str, _Asking] = {}
 

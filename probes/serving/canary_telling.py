@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpudiag.probes import Event, Labels, Record, Sample, labels
 from gpudiag.probes.serving.baselines import Judged
+from gpudiag.probes.serving.canary_api import Api
 from gpudiag.probes.serving.canary_ask import Result
 
 OK = "gpudiag_canary_ok"
@@ -14,7 +15,8 @@ SIMILARITY = "gpudiag_canary_similarity_ratio"
 SECONDS = "gpudiag_canary_seconds"
 FIRST = "gpudiag_canary_ttft_seconds"
 REQUESTS = "gpudiag_canary_requests_total"
-METRICS = frozenset({OK, SIMILARITY, SECONDS, FIRST, REQUESTS})
+INFO = "gpudiag_canary_info"
+METRICS = frozenset({INFO, OK, SIMILARITY, SECONDS, FIRST, REQUESTS})
 
 SKIPPED = frozenset({"busy", "over_budget", "misconfigured"})
 """Outcomes that say nothing of the server."""
@@ -28,8 +30,9 @@ MAX_SAID = 300
 class Teller:
     """Turns the results of one server into records; remembers what it said before."""
 
-    def __init__(self, server: str, *, proven: bool = False) -> None:
+    def __init__(self, server: str, api: Api, *, proven: bool = False) -> None:
         self._server = server
+        self._info = labels(server=server, api=api.name, gives=api.gives)
         self._model = ""
         self._proven = proven
         self._given: set[tuple[str, Labels]] = set()
@@ -43,6 +46,7 @@ class Teller:
         self._counts[result.outcome] += 1
         self._model = result.model or self._model
         yield from self._samples(self._values(result, judged), now)
+        yield Sample(INFO, self._info, now, 1.0)
         for outcome, count in self._counts.items():
             of = labels(server=self._server, outcome=outcome)
             yield Sample(REQUESTS, of, now, float(count))

@@ -55,5 +55,5 @@ def test_what_is_wrong_is_named_with_its_line(entries, why):
 
 
 def test_a_canary_is_no_load_test():
-    with pytest.raises(UsageError, match="the shortest cadence of a canary is 10s"):
-        parsed(f"{{{CHAT}}}", cadence="1s")
+    with pytest.raises(UsageError, match="the shortest cadence of a canary is 1s"):
+        parsed(f"{{{CHAT}}}", cadence="500ms")

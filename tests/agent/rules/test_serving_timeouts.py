@@ -29,3 +29,13 @@ def test_what_was_not_seen_is_missing() -> None:
     assert isinstance(said, Diagnosis)
     assert said.cause == "undetermined"
     assert said.missing
+
+
+def test_nobody_waits_for_the_tokens_of_an_encoder() -> None:
+    known = 'gpudiag_canary_info{server="a",api="tei-embed",gives="embedding"}'
+    (said,) = judge(SYMPTOM, {OK: "0+9x80", LOST: "0x60 1+1x19", known: "1x80"}, every=15.0)
+    assert isinstance(said, Diagnosis)
+    assert said.cause == "undetermined"
+    assert not [m for m in said.missing if "ttft" in m or "generation" in m]
+    (rival,) = [rival for rival in said.rivals if rival.cause == "unbounded-generation"]
+    assert rival.why_not == "it encodes and writes no tokens"

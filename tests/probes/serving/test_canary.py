@@ -68,6 +68,7 @@ def test_a_server_that_answers_as_it_did(tmp_path):
         asked = Asked(tmp_path, target(server)).read(4)
     assert (asked.value(OK, server="s", model="llama"), asked.value(ALIKE)) == (1.0, 1.0)
     assert 0.0 < asked.value(SECONDS) < 5.0
+    assert asked.value("gpudiag_canary_info", api="openai-chat", gives="text") == 1.0
     assert asked.count("ok") == 4.0
     assert asked.lines() == ["canary s: recorded a baseline of llama from 3 answers"]
 
