@@ -24,7 +24,8 @@ def leak(leaks: Sequence[Growth], points: Timeline, held_by: Holder | None) -> s
         graph = "with a graph" if held_by.graph else "without a graph"
         name = f"{held_by.kind} `{held_by.name}`".strip()
         where = f" in {held_by.file}:{held_by.line}" if held_by.file else ""
-        return f"{name}{where} holds {held_by.count:,} tensors {graph}: {rate}{hour}.{more}"
+        what = f"{held_by.count:,} tensors" if held_by.count else "tensors"
+        return f"{name}{where} holds {what} {graph}: {rate}{hour}.{more}"
     if not worst.site.id:
         return f"Memory without any frame grows: {rate}{hour}.{more}"
     name = f"{worst.site.short} {worst.site.function}".strip()

@@ -13,6 +13,7 @@ import msgspec
 
 from gpudiag.agent.analysis.memory import figures
 from gpudiag.agent.analysis.memory.asked import Holder
+from gpudiag.agent.analysis.memory.census import holders
 from gpudiag.agent.analysis.memory.digest import Digest
 from gpudiag.agent.analysis.memory.isolated import digest_file
 from gpudiag.probes.errors import UsageError
@@ -108,13 +109,11 @@ def _size(path: Path) -> int:
 
 
 def census(path: Path | None) -> tuple[Holder, ...]:
-    """The holders of a census file: a list of objects with the fields of `Holder`."""
+    """The holders of a census file: what the hooks' census tells, or a list of `Holder`."""
     if path is None:
         return ()
     try:
-        plain = msgspec.json.decode(path.read_bytes())
-        plain = plain.get("holders", plain) if isinstance(plain, dict) else plain
-        return msgspec.convert(plain, tuple[Holder, ...], strict=False)
+        return holders(msgspec.json.decode(path.read_bytes()))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
