@@ -222,29 +222,6 @@ def test_a_stream_that_breaks_off(tmp_path):
         assert Asked(tmp_path, target(server, stream=True)).read().count("truncated") == 1.0
 
 
-class TestTheKey:
-    def test_it_is_sent_from_a_file_or_a_variable_and_never_told(self, tmp_path):
-        (tmp_path / "key").write_text("s3cret\n")
-
-        def echo(handler):
-            send(handler, 500, f"bad {handler.headers['Authorization']}")
-
-        for spelled in (f"@{tmp_path}/key", "$KEY"):
-            with model_server(**{CHAT: echo}) as server:
-                one = target(server, api_key=spelled)
-                asked = Asked(tmp_path, one, environ={"KEY": "s3cret"}).read()
-                assert server.seen[0].headers["Authorization"] == "Bearer s3cret"
-            assert "s3cret" not in str(asked.events) + repr(asked.samples)
-            assert "bad Bearer [key]" in asked.lines()[0]
-
-    @pytest.mark.parametrize("spelled", ["@/nowhere/key", "$UNSET"])
-    def test_without_it_nothing_is_sent(self, tmp_path, spelled):
-        with model_server(**{CHAT: chat(DAYS)}) as server:
-            asked = Asked(tmp_path, target(server, api_key=spelled)).read()
-            assert server.seen == []
-        assert asked.count("misconfigured") == 1.0
-
-
 VECTOR = [0.1, -0.2, 0.3]
 
 
