@@ -21,6 +21,7 @@ from gpudiag.agent.channel.server import ChannelServer
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
+from gpudiag.agent.escalation.build import escalator_for
 from gpudiag.agent.expected import ExpectedGpus
 from gpudiag.agent.exporters.view import AgentInfo, Snapshots
 from gpudiag.agent.findings.book import Book
@@ -68,13 +69,17 @@ class Daemon:
         self._channel = _channel(config, self._scheduler, clock, roster)
         self._store = Store(state / "findings.db")
         self._watch = SelfWatch(lambda: cost_of(_child_pids(probes)))
+        self._escalator = escalator_for(
+            config.recording.snapshots, state, self._channel, self._scheduler.put, clock.now
+        )
+        looking = [self._escalator] if self._escalator else []
         self._writer = Writer(
             self._engine(config, state),
             self._store,
             self._scheduler.batches,
             clock,
             about_self=self._about_self,
-            observers=[inventory, expected, endings, *_black_box(config, state)],
+            observers=[inventory, expected, endings, *looking, *_black_box(config, state)],
         )
         info = agent_info(config, clock.now())
         view = LiveView(info, self._writer, clock.now, self._statuses, self._store.between)
@@ -124,6 +129,7 @@ class Daemon:
         dropped = float(self._scheduler.dropped + engine.window.dropped)
         samples.append(Sample("gpudiag_samples_dropped_total", (), now, dropped))
         samples += self._actor.samples(now)
+        samples += self._escalator.samples(now) if self._escalator else []
         for (symptom, cause), count in engine.book.raised.items():
             of = labels(symptom=symptom, cause=cause)
             samples.append(Sample("gpudiag_findings_total", of, now, float(count)))

@@ -49,9 +49,15 @@ class Channel(Protocol):
     """The way down to the training processes of this node."""
 
     def command(
-        self, job: str, name: str, args: Mapping[str, Any], *, timeout: float = TIMEOUT
+        self,
+        job: str,
+        name: str,
+        args: Mapping[str, Any],
+        *,
+        timeout: float = TIMEOUT,
+        rank: int | None = None,
     ) -> list[Result]:
-        """Have every rank of the job on this node take the command, one result each.
+        """Have every rank of the job on this node, or one, take the command; one result each.
 
         Blocks up to `timeout` seconds; raises `Refused` where it must not be sent.
         """
@@ -104,9 +110,13 @@ class Commands:
         self._waiting: dict[str, Rank] = {}
         self._replies: dict[str, Result] = {}
 
-    def run(self, job: str, name: str, args: Mapping[str, Any], timeout: float) -> list[Result]:
+    def run(
+        self, job: str, name: str, args: Mapping[str, Any], timeout: float, rank: int | None = None
+    ) -> list[Result]:
         """See `Channel.command`."""
-        ranks = self._ranks(job)
+        if rank is not None and name in TOGETHER:
+            raise Refused(f"{name} was refused: one rank alone would break the job")
+        ranks = [one for one in self._ranks(job) if rank in (None, one.rank)]
         if why := refusal(job, name, ranks):
             raise Refused(f"{name} was refused: {why}")
         step = None if name in AT_ONCE else step_for(ranks)

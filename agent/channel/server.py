@@ -81,10 +81,16 @@ class ChannelServer:
         return [rank.pid for rank in self._roster.ranks(job) if rank.seen]
 
     def command(
-        self, job: str, name: str, args: Mapping[str, Any], *, timeout: float = TIMEOUT
+        self,
+        job: str,
+        name: str,
+        args: Mapping[str, Any],
+        *,
+        timeout: float = TIMEOUT,
+        rank: int | None = None,
     ) -> list[Result]:
         """See `Channel.command`."""
-        return self._commands.run(job, name, args, timeout)
+        return self._commands.run(job, name, args, timeout, rank)
 
     def _listen(self) -> None:
         try:

@@ -9,6 +9,7 @@ import msgspec
 from gpudiag.agent.config.acting import Actions
 from gpudiag.agent.config.base import Duration, ProbeSettings, Section, Size
 from gpudiag.agent.config.canary import CanarySettings
+from gpudiag.agent.config.logs import LogsSettings
 
 
 class Node(Section, frozen=True):
@@ -28,6 +29,7 @@ class Probes(Section, frozen=True):
     host: ProbeSettings = ProbeSettings()
     infiniband: ProbeSettings = ProbeSettings()
     kmsg: ProbeSettings = ProbeSettings()
+    logs: LogsSettings = LogsSettings()
     network: ProbeSettings = ProbeSettings()
     nvml: ProbeSettings = ProbeSettings()
     processes: ProbeSettings = ProbeSettings()
@@ -79,12 +81,22 @@ class Http(Section, frozen=True):
     listen: str = "127.0.0.1:9440"
 
 
+class Snapshots(Section, frozen=True):
+    """The closer look at a process whose memory grows: once a job in `every`."""
+
+    enabled: bool = True
+    every: Duration = Duration(21600.0)
+    gap: Duration = Duration(60.0)
+    max_size: Size = Size(2 * 1024**3)
+
+
 class Recording(Section, frozen=True):
-    """The black box around critical findings."""
+    """The black box around critical findings, and the closer look at memory that grows."""
 
     enabled: bool = True
     after: Duration = Duration(300.0)
     max_size: Size = Size(256 * 1024**2)
+    snapshots: Snapshots = Snapshots()
 
 
 class Log(Section, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpudiag.agent.rules import _memory_capture as capture
 from gpudiag.agent.rules import _memory_causes as causes
 from gpudiag.agent.rules._gpus import gpu, title
 from gpudiag.agent.rules._growth import Growth, enough, growth
@@ -52,6 +53,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     for memory in told:
         said = causes.of_process(window, memory)
         if said:
+            said = capture.refined(window, memory.who, said)
             grew.add(memory.uuid)
             explained += said.grown.rate if not memory.uuid else 0.0
             yield _diagnosis(window, limits, _Whose(memory.who, _name(memory), memory.uuid), said)

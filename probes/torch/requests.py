@@ -71,7 +71,7 @@ class Requests:
         budget = float(args.get("seconds", BUDGET))
         found = self._counting.take(self._session.model.tensors(), budget)
         self._session.event("census", headline(found), **found)
-        return True, "", {"seconds": found["seconds"], "cut_short": found["cut_short"]}
+        return True, "", found
 
     def _gc(self, _args: dict[str, Any]) -> Answer:
         start = time.perf_counter()

@@ -48,6 +48,7 @@ def test_every_key_has_a_comment_above_it():
         "node:",
         "actions:",
         "budget:",
+        "snapshots:",
         "exporters:",
         "otlp:",
         "channel:",

@@ -22,6 +22,14 @@ class Group(msgspec.Struct, frozen=True):
     bytes: int
     grad_fn: str = ""
     holders: tuple[str, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    device: str = ""
+
+    @property
+    def kind(self) -> tuple[tuple[int, ...], str, str, str]:
+        """What its tensors have in common."""
+        return self.shape, self.dtype, self.device, self.grad_fn
 
 
 class Census(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""From a suspected leak to its line of code: short recordings in the process, asked for once."""
