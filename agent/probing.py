@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpudiag.agent.config import Config
 from gpudiag.agent.config.canary import target
+from gpudiag.agent.flight_dumps import judged
 from gpudiag.agent.inventory import AfterGpus, Inventory
 from gpudiag.agent.state import state_folder
 from gpudiag.probes import Probe
@@ -15,6 +16,8 @@ from gpudiag.probes.disks import Disks
 from gpudiag.probes.host import Host
 from gpudiag.probes.infiniband import Infiniband
 from gpudiag.probes.kmsg import Kmsg
+from gpudiag.probes.logs import places
+from gpudiag.probes.logs.probe import Logs
 from gpudiag.probes.network import Network
 from gpudiag.probes.nvml.probe import Nvml
 from gpudiag.probes.processes import Processes
@@ -48,12 +51,24 @@ def _canary(config: Config, inventory: Inventory) -> Probe:
     )
 
 
+def _logs(config: Config, _: Inventory) -> Probe:
+    settings = config.probes.logs
+    return Logs(
+        settings.files,
+        containers=(places.CONTAINERS, places.DOCKER) if settings.containers else (),
+        state=state_folder(os.environ, os.getuid()) / "logs.json",
+        dumps=Path(settings.flight_recorder) if settings.flight_recorder else None,
+        judge=judged,
+    )
+
+
 FACTORIES: dict[str, Factory] = {
     "canary": _canary,
     "disks": lambda _, __: Disks(remote=RemoteSpace()),
     "host": lambda _, inventory: Host(pids=inventory.pids),
     "infiniband": lambda _, __: Infiniband(),
     "kmsg": lambda _, inventory: AfterGpus(Kmsg(KMSG, identify=inventory.identify), inventory),
+    "logs": _logs,
     "network": lambda _, __: Network(),
     "nvml": _nvml,
     "processes": lambda _, inventory: Processes(inventory.watched),

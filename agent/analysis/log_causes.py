@@ -1,16 +1,18 @@
-"""Any log text to causes: out-of-memory messages and kernel lines, judged together."""
+"""Any log text to causes: memory messages, kernel lines and programs' own, judged together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from gpudiag.agent.analysis import kernel_causes, oom_text
+from gpudiag.agent.analysis import kernel_causes, log_training, oom_text
 from gpudiag.agent.analysis.causes import Cause, Reading
 from gpudiag.agent.analysis.oom_meaning import meanings
 from gpudiag.agent.analysis.oom_text import OomText
 from gpudiag.agent.analysis.oom_words import size
 
 HOST = "host-memory-pressure"
+INTERRUPTED = "training-interrupted"
 _RANKS = ("critical", "warning", "info")
 
 
@@ -19,9 +21,19 @@ def explain(text: str) -> Reading:
     lines = text.splitlines()
     found = [_of_message(message) for message in oom_text.find(text)]
     found += kernel_causes.causes(kernel_causes.find(lines))
+    found += _of_programs(lines, found)
     found = _folded(found)
     found.sort(key=lambda c: (bool(c.consequence_of), _RANKS.index(c.severity), -c.confidence))
     return Reading(len(lines), tuple(found))
+
+
+def _of_programs(lines: list[str], found: list[Cause]) -> Iterator[Cause]:
+    """What programs wrote, without what the memory messages among it have told already."""
+    told = {one.line for one in found}
+    host = any(one.symptom == HOST for one in found)
+    for cause in log_training.causes(log_training.find(lines)):
+        if cause.line not in told and not (host and cause.symptom == HOST):
+            yield cause
 
 
 def _of_message(message: OomText) -> Cause:
@@ -56,11 +68,12 @@ def _folded(found: list[Cause]) -> list[Cause]:
     """What another cause of the same text explains says so, and comes last."""
     killed = [c for c in found if c.symptom == HOST and "killed" in c.summary]
     hardware = [c for c in found if c.symptom == "gpu-xid" and c.severity == "critical"]
+    memory = [c for c in found if c.symptom == "startup-oom"]
     told = []
     for one in found:
-        if killed and one.symptom == HOST and one is not killed[0]:
-            one = replace(one, consequence_of=killed[0].page)  # noqa: PLW2901
-        elif hardware and one.symptom == "training-interrupted":
-            one = replace(one, consequence_of=hardware[0].page)  # noqa: PLW2901
+        first = killed or hardware or memory
+        mine = one.symptom in (INTERRUPTED, HOST) if killed else one.symptom == INTERRUPTED
+        if first and mine and one is not first[0] and not one.consequence_of:
+            one = replace(one, consequence_of=first[0].page)  # noqa: PLW2901
         told.append(one)
     return told

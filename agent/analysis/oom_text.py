@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpudiag.agent.analysis import oom_fields
-from gpudiag.agent.analysis.log_text import compact, without_prefix
+from gpudiag.agent.analysis.log_text import compact
 from gpudiag.agent.analysis.oom_fields import Figures
+from gpudiag.probes.logs.prefix import without_prefix
 
 Kind = Literal["torch", "async", "assert", "driver", "library", "host", "refusal"]
 

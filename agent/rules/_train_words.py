@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from gpudiag.agent.analysis.log_text import without_prefix
 from gpudiag.agent.window.events import MAX_EVENTS
+from gpudiag.probes.logs.prefix import without_prefix
 
 Kind = Literal[
     "timeout", "join", "network", "closed", "exit", "oom", "data", "error", "resume", "scratch",
@@ -98,7 +98,7 @@ _MAYBE = re.compile(
     r"|ArrowInvalid|BadZip"
 )
 _RANK = re.compile(r"\[(?:default)?[rR]ank ?(\d+)\]|\b[rR]ank ?[=:]? ?(\d+)\b")
-_CULPRIT = re.compile(r"\b[Rr]ank (\d+) failed to pass")
+_CULPRIT = re.compile(r"\b[Rr]ank (\d+) (?:failed to pass|never entered|entered another)")
 _SEQUENCE = re.compile(
     r"SeqNum=(\d+)|work sequence id: (\d+)|Timeout at NCCL work: (\d+)|watchdog at work: (\d+)"
 )

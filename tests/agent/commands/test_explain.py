@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gpudiag.agent.commands import explain
+from gpudiag.agent.commands import explain, explaining
 from gpudiag.probes.errors import GpudiagError, UsageError
 from tests.agent.analysis.oom_samples import SAMPLES
 
@@ -42,7 +42,7 @@ def test_fail_on_is_asked() -> None:
     assert run("--fail-on", "critical", text=line).exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["missing", "."])
+@pytest.mark.parametrize("name", ["missing", "empty"])
 def test_what_cannot_be_read_is_a_usage_error(name: str, tmp_path: Path) -> None:
     assert isinstance(run(str(tmp_path / name)).exception, UsageError)
 
@@ -52,7 +52,7 @@ def test_an_empty_log_tells_nothing() -> None:
 
 
 def test_of_a_long_log_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "MAX_BYTES", 200)
+    monkeypatch.setattr(explaining, "MAX_BYTES", 200)
     (tmp_path / "log").write_bytes(b"x\n" * 500 + b"\xff\n" + XID.encode())
     found = json.loads(run(str(tmp_path / "log"), "--json").output)
     assert found["skipped_bytes"] == 1002 + len(XID) - 200
