@@ -21,6 +21,10 @@ RECORDED_STEPS = 12
 100,000 entries."""
 
 LOOKS = 3
+
+CENSUS_SECONDS = 1.0
+"""The most that one census may hold the training thread: three times in six hours."""
+
 ANSWER_SECONDS = 120.0
 REPORT_SECONDS = 600.0
 
@@ -95,7 +99,7 @@ class Capture:
                 self._wait(self._gap)
             files += self._recorded(who, number)
             steps.append(int(self._ask(who, "ping").fields.get("step", 0)))
-            counted.append(self._ask(who, "census").fields)
+            counted.append(self._ask(who, "census", seconds=CENSUS_SECONDS).fields)
         census = self._shelf.write(f"{_stem(who)}-census.json", json.dumps(counted[-1]).encode())
         return of_report(reported(files, census)) if files else of_census(counted, steps)
 
@@ -107,8 +111,8 @@ class Capture:
         path = self._snapshots.next(who, ANSWER_SECONDS)
         return [self._shelf.keep(path, f"{_stem(who)}-{number}{path.suffix}")]
 
-    def _ask(self, who: Suspect, name: str) -> Answer:
-        answer = self._tell(who, name)
+    def _ask(self, who: Suspect, name: str, **args: Any) -> Answer:
+        answer = self._tell(who, name, **args)
         if not answer.ok:
             raise GpudiagError(f"{name} was not taken: {answer.detail}")
         return answer

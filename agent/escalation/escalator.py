@@ -44,7 +44,7 @@ class Escalator:
         self._budget = budget
         self._put = put
         self._now = now
-        self._queue: queue.Queue[Suspect] = queue.Queue(16)
+        self._waiting: queue.Queue[Suspect] = queue.Queue(16)
         self._taken = 0
         self._seconds = 0.0
         self._found: dict[Suspect, tuple[float, Found]] = {}
@@ -60,8 +60,16 @@ class Escalator:
     def on_findings(self, now: float, changed: Sequence[Finding], _window: Window) -> None:
         """A suspicion takes its job's turn at once, so that a restart does not take it twice."""
         for who in suspects(changed):
-            if not self._queue.full() and self._budget.take(who.job, now):
-                self._queue.put_nowait(who)
+            if self._budget.take(who.job, now):
+                self.queue(who)
+
+    def queue(self, who: Suspect) -> bool:
+        """Have a rank looked at, after those that wait already; False where too many do."""
+        try:
+            self._waiting.put_nowait(who)
+        except queue.Full:
+            return False
+        return True
 
     def samples(self, now: float) -> list[Sample]:
         """What looking has cost so far, and the call sites that were found lately."""
@@ -78,7 +86,7 @@ class Escalator:
 
     def _run(self) -> None:
         while True:
-            who = self._queue.get()
+            who = self._waiting.get()
             try:
                 self._look(who)
             except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePath
@@ -60,7 +61,7 @@ def of_census(taken: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> Found
     # A small tensor with a graph keeps all of its graph, which no census can weigh.
     grown, group = max(growing, key=lambda one: (bool(one[1].grad_fn), one[0] * _each(one[1])))
     per_step = grown * _each(group) / between
-    holder = next((h for h in group.holders if " variable in " not in h), "")
+    holder = _holder(taken, group)
     site = holder.rpartition(" in ")[2] if holder else ""
     graph = "with a graph" if group.grad_fn else "without a graph"
     name = holder or "nobody that could be found"
@@ -75,6 +76,20 @@ def of_census(taken: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> Found
 
 
 _BUFFER = "log-or-cache-buffers"
+
+
+def _holder(taken: Sequence[Mapping[str, Any]], like: Group) -> str:
+    """Who holds the group, by the newest census that found it: a search may run out of time."""
+    for census in reversed(taken):
+        for group in msgspec.convert(census, Census, strict=False).groups:
+            named = [h for h in group.holders if group.kind == like.kind and _NAMED.search(h)]
+            if named:
+                return named[0]
+    return ""
+
+
+_NAMED = re.compile(r"(?<! variable) in \S")
+"""A container with a place; a variable holds one tensor, and not what grows."""
 
 
 def _each(group: Group) -> float:

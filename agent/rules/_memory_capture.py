@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpudiag.agent.rules._memory_causes import Why
-from gpudiag.agent.rules.contract import Evidence, Rival, Subject
+from gpudiag.agent.rules.contract import UNDETERMINED, Evidence, Rival, Subject
 from gpudiag.agent.window import Window
 
 CAPTURED = "memory_capture"
@@ -40,9 +40,10 @@ def refined(window: Window, who: Subject, said: Why) -> Why:
     cause, confidence = event.fields.get("cause", ""), _number(event.fields, "confidence")
     if not cause or confidence < SURE or cause == said.cause:
         return said
-    lost = Rival(said.cause, "a capture names the line and who holds its tensors")
-    rivals = tuple(rival for rival in said.rivals if rival.cause != cause)
-    return replace(said, cause=cause, confidence=confidence, rivals=(lost, *rivals), missing=())
+    others = dict.fromkeys((said.cause, *(rival.cause for rival in said.rivals)))
+    why = "a closer look names the line and who holds its tensors"
+    rivals = tuple(Rival(other, why) for other in others if other not in (cause, UNDETERMINED))
+    return replace(said, cause=cause, confidence=confidence, rivals=rivals, missing=())
 
 
 def _number(fields: Mapping[str, str], key: str) -> float:
