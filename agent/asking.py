@@ -13,6 +13,7 @@ import msgspec
 
 from gpudiag.probes.errors import GpudiagError
 
+DEFAULT_URL = "http://127.0.0.1:9440"
 _SECONDS = 10.0
 
 

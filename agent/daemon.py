@@ -23,6 +23,8 @@ from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.escalation.build import escalator_for
 from gpudiag.agent.expected import ExpectedGpus
+from gpudiag.agent.exporters import control
+from gpudiag.agent.exporters import looking as looks
 from gpudiag.agent.exporters.view import AgentInfo, Snapshots
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.store import Store
@@ -38,6 +40,8 @@ from gpudiag.probes import Probe, Sample, labels
 from gpudiag.probes.errors import UsageError
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+
     from gpudiag.agent.exporters.otlp import OtlpPusher
 
 log = logging.getLogger(__name__)
@@ -107,7 +111,7 @@ class Daemon:
         self._actor.start()
         listen = self._config.http.listen
         try:
-            asyncio.run(serve(self._snapshots, listen, self._reread, self._actor))
+            asyncio.run(serve(self._snapshots, listen, self._reread, self._more()))
         finally:
             self._actor.stop()
             if self._otlp:
@@ -117,6 +121,10 @@ class Daemon:
             self._scheduler.stop()
             self._writer.stop()
             self._writer.thread.join(JOIN_SECONDS)
+
+    def _more(self) -> list[Route]:
+        looking = looks.routes(self._escalator, self._actor.token) if self._escalator else []
+        return [*control.routes(self._actor), *looking]
 
     def _statuses(self) -> list[ProbeStatus]:
         others = [other.status() for other in (self._channel, self._otlp) if other]

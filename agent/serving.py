@@ -6,10 +6,11 @@ import asyncio
 import logging
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from starlette.routing import Route
 
 from gpudiag.agent.exporters.app import create_app
-from gpudiag.agent.exporters.control import Control
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES
 from gpudiag.agent.exporters.server import make_server
 from gpudiag.agent.exporters.view import Snapshots
@@ -39,7 +40,7 @@ async def serve(
     snapshots: Snapshots,
     listen: str,
     on_hangup: Callable[[], None],
-    control: Control | None = None,
+    more: Sequence[Route] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP calls `on_hangup`.
 
@@ -49,7 +50,7 @@ async def serve(
     names = LOOPBACK_NAMES if host.startswith(_LOOPBACK) else None
     if names is None:
         log.warning("listening on %s: whoever reaches it can read what this node does", listen)
-    server = make_server(create_app(snapshots, names, control), host, port)
+    server = make_server(create_app(snapshots, names, more), host, port)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_hangup)
     for number in (signal.SIGTERM, signal.SIGINT):

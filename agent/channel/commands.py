@@ -119,7 +119,8 @@ class Commands:
         ranks = [one for one in self._ranks(job) if rank in (None, one.rank)]
         if why := refusal(job, name, ranks):
             raise Refused(f"{name} was refused: {why}")
-        step = None if name in AT_ONCE else step_for(ranks)
+        # One rank alone takes it at its next boundary: there is nobody to be in step with.
+        step = None if name in AT_ONCE or rank is not None else step_for(ranks)
         asked = {uuid4().hex: rank for rank in ranks}
         with self._changed:
             self._waiting.update(asked)

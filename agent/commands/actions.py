@@ -15,8 +15,8 @@ import click
 from rich.table import Table
 
 from gpudiag.agent import asking, files
+from gpudiag.agent.asking import DEFAULT_URL
 from gpudiag.agent.commands import output
-from gpudiag.agent.commands.status import DEFAULT_URL
 from gpudiag.probes.errors import UsageError
 
 _agent = click.option(

@@ -12,6 +12,7 @@ import click
 from gpudiag.agent import units
 from gpudiag.agent.analysis.memory.asked import Asked
 from gpudiag.agent.analysis.memory.digest import Digest
+from gpudiag.agent.asking import DEFAULT_URL
 from gpudiag.agent.commands.leaks import reading
 from gpudiag.probes.errors import UsageError
 
@@ -42,7 +43,7 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
 
 
 @click.command()
-@click.argument("snapshots", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("snapshots", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--json",
     "as_json",
@@ -65,6 +66,11 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
 @click.option("--process-used", type=_Sizes(), default=(), help="Of the device, at each snapshot.")
 @click.option("--host-used", type=_Sizes(), default=(), help="Host memory, at each snapshot.")
 @click.option("--census", type=click.Path(path_type=Path), help="Who holds live tensors (JSON).")
+@click.option("--job", help="A running job, in place of files; with --rank, else its rank 0.")
+@click.option(
+    "--agent", "url", default=DEFAULT_URL, show_default=True, help="With --job: who asks."
+)
+@click.option("--token-file", type=click.Path(path_type=Path), help="Else GPUDIAG_TOKEN.")
 @click.option("--max-size", type=_Size(), default="4GiB", show_default=True, help="Of one file.")
 @click.option(
     "--fail-on",
@@ -89,15 +95,22 @@ def command(
     process_used: tuple[int, ...],
     host_used: tuple[int, ...],
     census: Path | None,
+    job: str | None,
+    url: str,
+    token_file: Path | None,
     max_size: int,
     fail_on: str,
 ) -> None:
     """Say what grows in torch memory SNAPSHOTS (files or folders; .pickle, .pkl, .json, .gz).
 
+    With --job instead of files, the running agent looks at that job's rank: three short recordings.
+
     One snapshot with its recording is enough for ten steps or more; several tell growth without.
     Take one with torch.cuda.memory._dump_snapshot("a.pickle"). No code of a file is ever run.
     Example: gpudiag leak-report step100.pickle step200.pickle --capacity 80GiB --html report.html
     """
+    if job is not None:
+        ctx.exit(_live(url, job, rank or 0, token_file, as_json=as_json))
     asked = Asked(
         every=steps,
         capacity=capacity,
@@ -106,6 +119,8 @@ def command(
         host=host_used,
         census=reading.census(census),
     )
+    if not snapshots:
+        raise UsageError("name the SNAPSHOTS to read, or a running job with --job")
     chosen = reading.files(snapshots, rank)
     files = reading.digests(chosen, max_size, shown=sys.stderr.isatty())
     if not any(digest.devices for _, digest in files):
@@ -123,6 +138,23 @@ def command(
     else:
         _show(made, changes, top)
     ctx.exit(_exit_code(made, fail_on))
+
+
+def _live(url: str, job: str, rank: int, token_file: Path | None, *, as_json: bool) -> int:
+    """Show what the agent found in a job that runs; the exit code: 1 a line, 3 none."""
+    from gpudiag.agent.commands.leaks import live
+
+    found = live.captured(url, job, rank, token_file)
+    if as_json:
+        click.echo(json.dumps(found))
+    else:
+        click.echo(found["summary"])
+        if found["site"]:
+            click.echo(f"grows at {found['site']}: {found['per_step']:+,.0f} bytes per step")
+            click.echo(f"runbook: gpudiag runbook 'memory-slow-growth#{found['cause']}'")
+        for name in found["files"]:
+            click.echo(f"kept on that node: {name}")
+    return 1 if found["site"] else 3
 
 
 def _changes(files: list[Digest]) -> list[Change]:

@@ -13,11 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudiag.agent import units
-from gpudiag.agent.asking import told
+from gpudiag.agent.asking import DEFAULT_URL, told
 from gpudiag.agent.commands import output
 from gpudiag.probes.errors import UsageError
-
-DEFAULT_URL = "http://127.0.0.1:9440"
 
 
 @click.command()

@@ -11,9 +11,8 @@ from rich.live import Live
 from rich.text import Text
 
 from gpudiag.agent import rank_table
-from gpudiag.agent.asking import listed
+from gpudiag.agent.asking import DEFAULT_URL, listed
 from gpudiag.agent.commands import output
-from gpudiag.agent.commands.status import DEFAULT_URL
 from gpudiag.probes.errors import GpudiagError
 
 REFRESH_SECONDS = 1.0

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from gpudiag.agent.escalation.found import Found, of_census, of_report
 from gpudiag.agent.escalation.shelf import Shelf
 from gpudiag.agent.escalation.suspicion import Suspect
@@ -101,7 +103,8 @@ class Capture:
             steps.append(int(self._ask(who, "ping").fields.get("step", 0)))
             counted.append(self._ask(who, "census", seconds=CENSUS_SECONDS).fields)
         census = self._shelf.write(f"{_stem(who)}-census.json", json.dumps(counted[-1]).encode())
-        return of_report(reported(files, census)) if files else of_census(counted, steps)
+        found = of_report(reported(files, census)) if files else of_census(counted, steps)
+        return msgspec.structs.replace(found, files=(*map(str, files), str(census)))
 
     def _recorded(self, who: Suspect, number: int) -> list[Path]:
         """The snapshot of a short recording; none where there is no CUDA allocator."""

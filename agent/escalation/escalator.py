@@ -8,6 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gpudiag.agent.escalation.budget import Budget
 from gpudiag.agent.escalation.capture import Capture, Snapshots
@@ -63,6 +66,17 @@ class Escalator:
             if self._budget.take(who.job, now):
                 self.queue(who)
 
+    def look(self, job: str, rank: int) -> bool:
+        """A person asks, who is not bound to the budget."""
+        return self.queue(Suspect(job, rank))
+
+    def captures(self) -> list[dict[str, Any]]:
+        """The newest look at each rank: `job`, `rank`, `at` (epoch seconds), and what it found."""
+        return [
+            {"job": who.job, "rank": who.rank, "at": at, **msgspec.to_builtins(found)}
+            for who, (at, found) in list(self._found.items())
+        ]
+
     def queue(self, who: Suspect) -> bool:
         """Have a rank looked at, after those that wait already; False where too many do."""
         try:
@@ -78,7 +92,7 @@ class Escalator:
             Sample("gpudiag_memory_capture_seconds_total", (), now, self._seconds),
         ]
         for who, (at, found) in list(self._found.items()):
-            if now - at < SHOWN_SECONDS:
+            if found.site and now - at < SHOWN_SECONDS:
                 of = labels(job=who.job, rank=str(who.rank), site=found.site)
                 told.append(Sample("gpudiag_leak_site_bytes", of, now, found.held))
                 told.append(Sample("gpudiag_leak_site_bytes_per_step", of, now, found.per_step))
@@ -105,8 +119,7 @@ class Escalator:
 
     def _tell(self, who: Suspect, found: Found) -> None:
         now = self._now()
-        if found.site:
-            self._found[who] = now, found
+        self._found[who] = now, found
         fields = {
             "job": who.job,
             "rank": str(who.rank),

@@ -22,6 +22,7 @@ class Found(msgspec.Struct, frozen=True):
     per_step: float = 0.0
     held: float = 0.0
     confidence: float = 0.0
+    files: tuple[str, ...] = ()
 
 
 def of_report(report: Mapping[str, Any]) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from importlib.resources import files
 
 from starlette.applications import Starlette
@@ -12,8 +13,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gpudiag.agent.exporters import api
-from gpudiag.agent.exporters import control as controls
-from gpudiag.agent.exporters.control import Control
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES, Guard
 from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
@@ -24,9 +23,9 @@ _ASSETS = {"style.css": "text/css", "page.js": "text/javascript"}
 def create_app(
     snapshots: Snapshots,
     hosts: frozenset[str] | None = LOOPBACK_NAMES,
-    control: Control | None = None,
+    more: Sequence[Route] = (),
 ) -> Starlette:
-    """The application over one view; only `control` can change anything, and asks for its token.
+    """The application over one view; only `more` can change anything, and asks for its token.
 
     `hosts` are the Host names it answers to, None for any: `LOOPBACK_NAMES` while it listens on
     loopback, None where the operator chose to listen on the network.
@@ -60,7 +59,7 @@ def create_app(
 
     return Starlette(
         routes=[
-            *(controls.routes(control) if control else ()),
+            *more,
             *api.routes(snapshots),
             Route("/", whole),
             Route("/fragment", fragment),

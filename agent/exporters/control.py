@@ -46,7 +46,7 @@ def routes(control: Control) -> list[Route]:
     """The list of actions, three that change something, and the workload's two probes."""
 
     def listed(_: Request) -> Response:
-        return _json(control.shown())
+        return answered(control.shown())
 
     def told(change: Callable[[Request, str], bool]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -56,8 +56,8 @@ def routes(control: Control) -> list[Route]:
             try:
                 done = change(request, who[:MAX_ACTOR])
             except (GpudiagError, OSError) as error:
-                return _json({"error": str(error)}, 503)
-            return _json({"done": done}, 200 if done else 404)
+                return answered({"error": str(error)}, 503)
+            return answered({"done": done}, 200 if done else 404)
 
         return answer
 
@@ -79,11 +79,11 @@ def routes(control: Control) -> list[Route]:
 def refused(token: str, request: Request) -> Response | None:
     """The answer to whoever lacks the token, in the same time however wrong theirs is."""
     if not token:
-        return _json({"error": "no token is configured: set actions.token"}, 403)
+        return answered({"error": "no token is configured: set actions.token"}, 403)
     shown = request.headers.get("authorization", "").encode()
     if hmac.compare_digest(shown, f"Bearer {token}".encode()):
         return None
-    return _json({"error": "show the token: Authorization: Bearer ..."}, 401)
+    return answered({"error": "show the token: Authorization: Bearer ..."}, 401)
 
 
 def _probes(workload: Workload) -> list[Route]:
@@ -100,5 +100,6 @@ def _probes(workload: Workload) -> list[Route]:
     ]
 
 
-def _json(body: Any, status: int = 200) -> Response:
+def answered(body: Any, status: int = 200) -> Response:
+    """`body` as JSON."""
     return Response(msgspec.json.encode(body), status, media_type="application/json")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from gpudiag.agent.config import Duration
@@ -10,7 +14,7 @@ from gpudiag.agent.engine import window_for
 from gpudiag.agent.escalation.build import escalator_for
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import subject
-from tests.running import wait_for
+from tests.running import RunningAgent, wait_for
 
 
 def suspicion(job):
@@ -89,3 +93,28 @@ def test_a_rank_that_ends_meanwhile_is_told(start, channel, socket, taken, tmp_p
     training.stop()
     event, _ = looked_at(channel, taken, tmp_path, job)
     assert event.line.startswith("nothing was captured")
+
+
+def test_a_person_has_a_running_job_looked_at(start, tmp_path):
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    config = "actions: {token: hush}\nrecording: {snapshots: {gap: 2s}}"
+    agent = RunningAgent(folder, config=config).start()
+    try:
+        training = start(
+            *("hf_style_loop", "--steps", "100000", "--log-every", "1", "--leak", "losses"),
+            run=("--socket", str(agent.socket), "--job", "llama"),
+        )
+        training.reach(20)
+        command = [sys.executable, "-m", "gpudiag.agent", "leak-report", "--job", "llama"]
+        command += ["--agent", f"http://127.0.0.1:{agent.port}"]
+        told = {**os.environ, "GPUDIAG_TOKEN": "hush"}
+        done = subprocess.run(command, capture_output=True, text=True, env=told, check=False)
+        assert done.returncode == 1, done.stderr
+        assert "self._faults._history list in hf_style_loop.py:57 holds" in done.stdout
+        refused = subprocess.run(
+            command, capture_output=True, text=True, env={**told, "GPUDIAG_TOKEN": "x"}, check=False
+        )
+        assert "show the token" in refused.stderr
+    finally:
+        agent.stop()

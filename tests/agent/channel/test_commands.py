@@ -84,3 +84,9 @@ def test_a_rank_that_dies_meanwhile_is_not_waited_for():
 
 def test_an_answer_nobody_asked_for_is_not_taken():
     assert not Commands(lambda _: TWO, print).reply(TWO[0], Reply(id="x", ok=True))
+
+
+def test_one_rank_alone_must_not_break_the_job():
+    commands = Commands(lambda _: [], lambda _: None)
+    with pytest.raises(Refused, match="one rank alone"):
+        commands.run("llama", "checkpoint", {}, 1.0, rank=0)
