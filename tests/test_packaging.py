@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.analysis.memory.seam import played
+from tests.allocsim.snapshot import dump
+
 ROOT = Path(__file__).parents[1]
 TOPS = [t for t in ("agent", "alerts", "dashboards", "probes", "runbooks") if (ROOT / t).is_dir()]
 HEAVY = {"httpx", "jinja2", "numpy", "opentelemetry", "prometheus_client", "psutil", "uvicorn"}
@@ -138,6 +141,26 @@ def test_the_light_commands_work_on_the_base_alone(base: Path, call: list[str]) 
     done = run(base / "gpudiag", *call)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+def test_leak_report_needs_neither_torch_nor_the_agent(base: Path, tmp_path: Path) -> None:
+    case, _ = played("growing_cat")
+    files = [
+        dump(plain, tmp_path / f"step{step}.pickle")
+        for step, plain in zip(case.steps, case.snapshots, strict=True)
+    ]
+    done = run(base / "gpudiag", "leak-report", *files)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "llm/eval.py:44 collect keeps what it allocates" in done.stdout
+
+
+def test_explain_needs_the_base_alone(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(
+        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
+    )
+    done = run(base / "gpudiag", "explain", tmp_path / "log")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "gpudiag runbook" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["alerts", "dashboards"])
