@@ -7,7 +7,7 @@ LISTEN ?= 127.0.0.1:9440
 
 TORCH ?= 2.4.1 2.6.0 2.8.0 2.10.0 2.13.0
 
-.PHONY: help demo test test-long torch-matrix lint scoreboard bench pictures clean
+.PHONY: help demo test test-long torch-matrix lint scoreboard bench bench-hooks pictures clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -52,6 +52,11 @@ scoreboard: $(VENV)/dev  ## how often the rules are right on the recorded incide
 bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
 	$(BIN)/pip install --quiet --disable-pip-version-check nvitop-exporter==1.7.2
 	$(BIN)/python benchmarks/run.py
+
+bench-hooks: $(VENV)/dev  ## what the hooks add to a step, beside traceml-ai; a quarter of an hour
+	$(BIN)/pip install --quiet --disable-pip-version-check traceml-ai==0.5.0
+	$(BIN)/python benchmarks/beside_traceml.py
+	$(BIN)/python benchmarks/hook_cost.py --step-ms 10
 
 pictures: $(VENV)/agent  ## the README's picture, taken of the demonstration incident
 	GPUDIAG=$(BIN)/gpudiag runbooks/pictures/make.sh
