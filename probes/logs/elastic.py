@@ -75,7 +75,8 @@ class Block:
         """The facts of what was gathered, the root cause first; empties it."""
         failures = sorted(self._failures, key=lambda one: not one.root)
         self._open, self._lines, self._failures = False, 0, []
-        return [_fact(one) for one in failures if "exitcode" in one.said]
+        facts = [_fact(one) for one in failures if "exitcode" in one.said]
+        return [told for fact in facts for told in (fact, *_words(fact))]
 
     def _keep(self, text: str) -> None:
         if not self._failures:
@@ -106,6 +107,18 @@ def _fact(one: _Failure) -> LogFact:
     return LogFact("exit", text[:MAX_LINE], {k: v for k, v in fields.items() if v})
 
 
+def _words(fact: LogFact) -> Iterator[LogFact]:
+    """The root cause's own error, as the rank's log would tell it."""
+    error = fact.fields.get("error", "")
+    if "first" in fact.fields and _ERROR.match(error):
+        own = {
+            name: fact.fields[name]
+            for name in ("rank", "local_rank", "host")
+            if name in fact.fields
+        }
+        yield LogFact("error", error, own)
+
+
 class ErrorFile(NamedTuple):
     """What a worker left: the error's own words, and when (epoch seconds), where it says."""
 
@@ -128,12 +141,3 @@ def _inner(told: dict[str, object]) -> tuple[str, float | None]:
     extra = told.get("extraInfo")
     stamp = str(extra.get("timestamp", "")) if isinstance(extra, dict) else ""
     return str(told.get("message", ""))[:MAX_LINE], float(stamp) if stamp.isdecimal() else None
-
-
-def facts(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, LogFact]]:
-    """The blocks of a whole text, each fact with the number of the block's last line."""
-    block, number = Block(), 0
-    for number, line in lines:
-        _, found = block.take(line)
-        yield from ((number, fact) for fact in found)
-    yield from ((number, fact) for fact in block.finish())

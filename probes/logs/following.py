@@ -30,7 +30,22 @@ class _Log:
     def __init__(self, place: Place, tail: Tail) -> None:
         self.place, self.tail = place, tail
         self.framing, self.block = Framing(), Block()
-        self.idle = 0
+        self.idle = self._reads = 0
+        self._held: list[Line] = []
+
+    def settled(self, found: list[Line], *, ended: bool) -> Iterator[Line]:
+        """What is to be told now: an exit waits for the block that says whose it was."""
+        retold = {line.fact.fields.get("pid") for line in found if "rank" in line.fact.fields}
+        bare = [line for line in found if line.fact.kind == "exit" and line.fact.rank == ""]
+        self._held = [line for line in self._held if line.fact.fields.get("pid") not in retold]
+        if bare:
+            self._reads = 0
+            self._held += [one for one in bare if one.fact.fields.get("pid") not in retold]
+        self._reads += 1
+        if ended or self._reads > PATIENCE:
+            yield from self._held
+            self._held = []
+        yield from (line for line in found if line not in bare)
 
     def renew(self, position: Position | None = None) -> list[bytes]:
         """The last line of the old file; the next read opens the new one, at its start."""
@@ -113,10 +128,12 @@ class Following:
         except OSError:
             self._refused.add(path)
             raw = one.renew(one.tail.position)
-        yield from self._known_lines(one, raw)
+        found = list(self._known_lines(one, raw))
         one.idle = 0 if raw else one.idle + 1
-        if one.idle == PATIENCE or path not in self._logs:
-            yield from (Line(one.place, f.text, f, None) for f in one.block.finish())
+        ended = path not in self._logs
+        if one.idle == PATIENCE or ended:
+            found += [Line(one.place, fact.text, fact, None) for fact in one.block.finish()]
+        yield from one.settled(found, ended=ended)
 
     def _forget(self, path: Path) -> None:
         gone = self._logs.pop(path)

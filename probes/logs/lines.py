@@ -27,6 +27,11 @@ class LogFact:
     text: str
     fields: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def rank(self) -> str:
+        """The rank that speaks, "" where the line does not tell."""
+        return self.fields.get("rank", "")
+
     def number(self, name: str) -> int | None:
         """A field as a number, None where the line does not tell it."""
         text = self.fields.get(name, "")
@@ -48,7 +53,7 @@ _OF_KIND = {
         "elements": re.compile(r"NumelIn=(\d{1,18})"),
         "enqueued": re.compile(r"last enqueued(?: NCCL)? work: (-?\d{1,15})"),
         "completed": re.compile(r"last completed(?: NCCL)? work: (-?\d{1,15})"),
-        "group": re.compile(r"PG GUID \w+\(([^)]{1,80})\)|\[PG (?:ID )?(\w{1,20})"),
+        "group": re.compile(r"\[PG ID \w+ PG GUID \w+\(([^)]{1,80})\)|\[PG (?:ID )?(\w{1,20})"),
         "waited": re.compile(r"Timeout\(ms\)=(\d{1,12})|Timed out waiting (\d{1,12})ms"),
     },
     "exit": {

@@ -44,7 +44,9 @@ class Positions:
 
 
 def _read(path: Path, patterns: list[str]) -> dict[Path, Position | None] | None:
-    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+    with contextlib.suppress(
+        OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError
+    ):
         with path.open("rb") as file:
             kept = json.loads(file.read(MAX_BYTES))
         if kept["version"] == VERSION and kept["patterns"] == patterns:

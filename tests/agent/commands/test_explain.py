@@ -57,3 +57,39 @@ def test_of_a_long_log_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     found = json.loads(run(str(tmp_path / "log"), "--json").output)
     assert found["skipped_bytes"] == 1002 + len(XID) - 200
     assert found["causes"][0]["cause"] == "xid-79"
+
+
+FLIGHT = Path(__file__).parents[1] / "analysis/flight"
+TORCHRUN = Path(__file__).parents[2] / "probes/logs/torchrun"
+
+
+def test_a_folder_of_dumps_is_judged_as_a_whole() -> None:
+    files = map(str, sorted(FLIGHT.glob("missing_*")))
+    found = json.loads(run(*files, "--json").output)
+    assert found["dumps"] == 3
+    assert [one["who"] for one in found["causes"]] == ["rank 1"]
+
+
+def test_several_logs_are_judged_together_and_named() -> None:
+    files = [str(TORCHRUN / "error.json"), str(TORCHRUN / "console.txt")]
+    found = json.loads(run(*files, "--json").output)
+    assert [one["file"] for one in found["causes"]] == [files[1]]
+    assert "rank 1 failed first" in found["causes"][0]["summary"]
+
+
+def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("fine\n")
+    (tmp_path / "b.log").write_text("fine\nKeyError: 'x'\n")
+    done = run(str(tmp_path))
+    assert f"{tmp_path}/b.log:2" in done.output
+
+
+def test_a_pickle_that_is_no_dump_is_told_where_to_go(tmp_path: Path) -> None:
+    (tmp_path / "snapshot.pickle").write_bytes(b"\x80\x04}.")
+    error = run(str(tmp_path / "snapshot.pickle")).exception
+    assert isinstance(error, UsageError)
+    assert "leak-report" in str(error)
+
+
+def test_an_empty_folder_is_a_usage_error(tmp_path: Path) -> None:
+    assert isinstance(run(str(tmp_path)).exception, UsageError)
