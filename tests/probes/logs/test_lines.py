@@ -61,9 +61,9 @@ LINES = [
         "W1201 07:03 api.py:1028] Sending process 31506 closing signal SIGTERM",
         "launcher_echo",
     ),
-    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.", "oom"),
-    ("RuntimeError: CUDA error: out of memory", "oom"),
-    ("CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "oom"),
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.", "gpu_memory"),
+    ("RuntimeError: CUDA error: out of memory", "gpu_memory"),
+    ("CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "gpu_memory"),
     ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes", "host_memory"),
     ("RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed.", "loader_death"),
     ("RuntimeError: DataLoader worker (pid(s) 9, 8) exited unexpectedly", "loader_death"),
@@ -180,3 +180,9 @@ def test_no_line_hurts(count: int) -> None:
         fact = parse(garbage(dice))
         assert fact is None or fact.text is not None
     assert (time.process_time() - began) / count < 0.005
+
+
+def test_no_kind_is_called_as_what_the_hooks_report() -> None:
+    # Rules take these on their type's word; of a log line they ask the text.
+    hooks = {"oom", "snapshot", "hang_dump", "step_timeout", "job_ended"}
+    assert not hooks & {kind.name for kind in kinds()}
