@@ -76,7 +76,10 @@ def phase(name: str) -> Phase:
     without a DataLoader or with a way to save of their own.
     """
     session = CURRENT.session
-    return Phase(name, None if session is None else session.phases.ended)
+    if session is None:
+        return Phase(name, None)
+    waits = name == "data" and session.cuda.active()
+    return Phase(name, session.phases.ended, session.cuda if waits else None)
 
 
 @guarded

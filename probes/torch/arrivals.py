@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudiag.probes.torch.features import Features
+from gpudiag.probes.torch.groups import group_name
 from gpudiag.probes.torch.meter import Value
 
 MOST = 256
@@ -69,7 +70,8 @@ class Arrivals:
     def _sort(self, entry: dict[str, Any], found: dict[str, list[Entry]]) -> None:
         if entry.get("is_p2p"):
             return
-        group, sequence = _name(entry["process_group"]), entry["collective_seq_id"]
+        number, description = entry["process_group"]
+        group, sequence = group_name(str(number), str(description)), entry["collective_seq_id"]
         self._names[str(entry["pg_id"])] = group
         if sequence > self._last.get(group, 0):
             duration = entry.get("duration_ms")
@@ -95,14 +97,6 @@ def _period(seconds: float) -> float:
     while period < min(seconds, LONGEST):
         period *= 2.0
     return period
-
-
-def _name(group: tuple[str, str]) -> str:
-    """Group 0 is the default; others go by number and the description the user gave."""
-    number, description = str(group[0]), str(group[1])
-    if number == "0":
-        return "default"
-    return f"{number}:{description}" if description not in {"", "undefined"} else number
 
 
 def _sequence(name: str, status: dict[str, int]) -> list[Value]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from gpudiag.probes.torch.features import Features
-from gpudiag.probes.torch.meter import Value
 
 # On CUDA a sampled iteration reads events, which makes the host wait for the last backward once:
 # not at every one. Torch's own rate is 100, too rare for steps of seconds.
@@ -24,8 +24,7 @@ class DdpWait:
         self._features = features
         self._modules: list[weakref.ref[Any]] = []
         self._iteration: dict[int, int] = {}
-        self._wait = 0
-        self._iterations = 0
+        self._waits: dict[int, list[int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._modules)
@@ -45,14 +44,18 @@ class DdpWait:
             if log:
                 self._read(id(module), log)
 
-    def take(self, steps: int) -> list[Value]:  # noqa: ARG002 - a mean over sampled iterations
-        """Seconds of waiting a step."""
+    def take(self, label: Callable[[Any], str]) -> dict[str, float] | None:
+        """Seconds of waiting a step by `label` of the modules' groups; None where none was read."""
         self.peek()
-        wait, iterations = self._wait, self._iterations
-        self._wait = self._iterations = 0
-        if not iterations:
-            return []
-        return [("gpudiag_train_comm_wait_seconds", {}, wait / iterations / 1e9)]
+        waits, self._waits = self._waits, {}
+        spent: dict[str, float] = {}
+        for ref in self._modules:
+            module = ref()
+            waited = waits.get(id(module))
+            if waited:
+                group = label(getattr(module, "process_group", None))
+                spent[group] = spent.get(group, 0.0) + sum(waited) / len(waited) / 1e9
+        return spent or None
 
     def _read(self, key: int, log: dict[str, Any]) -> None:
         start = log.get("backward_compute_time_start", 0)
@@ -62,5 +65,4 @@ class DdpWait:
         self._iteration[key] = start
         comm = log["backward_comm_time"] - log["backward_compute_comm_overlap_time"]
         if comm >= 0:
-            self._wait += comm
-            self._iterations += 1
+            self._waits.setdefault(key, []).append(comm)

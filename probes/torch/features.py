@@ -10,9 +10,19 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
+FUNCTIONAL = "torch.distributed._functional_collectives"
+COLLECTIVES = (
+    "_allgather_base", "_reduce_scatter_base", "all_gather_single", "all_to_all_single",
+    "allgather", "allgather_coalesced", "allgather_into_tensor_coalesced", "allreduce",
+    "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather",
+    "reduce", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor_coalesced",
+    "scatter",
+)  # fmt: skip
+POINT_TO_POINT = ("send", "recv", "recv_anysource")
 # One failure may be the moment (no process group yet); this many in a row is the interface.
 CHANGED_AFTER = 3
 
@@ -44,6 +54,24 @@ class Feature:
         return answer
 
 
+class Place:
+    """Where functions of torch are wrapped to be timed: an owner, and those of the names it has."""
+
+    def __init__(self, name: str, owner: Any, names: tuple[str, ...]) -> None:
+        self.name = name
+        self._wanted = names
+        self.look(owner)
+
+    def look(self, owner: Any) -> None:
+        """Take `owner`, perhaps a module that is imported only now."""
+        self.owner = owner
+        self.names = tuple(n for n in self._wanted if owner is not None and n in vars(owner))
+        self.status = "found" if self.names else "missing"
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+
 class Unpickler(pickle.Unpickler):
     """Reads a dump of plain values; anything that names a class or function is refused."""
 
@@ -58,7 +86,7 @@ class Features:
         loader = _find(torch, "utils.data.dataloader._BaseDataLoaderIter")
         cuda = _find(torch, "cuda") if _find(torch, "_C._cuda_memoryStats") else None
         c10d = _find(torch, "_C._distributed_c10d")
-        self.loader_iterator = loader if loader and "__next__" in vars(loader) else None
+        self.loader_iterator = Place("loader_iterator", loader, ("__next__",))
         self.loader_dataset = Feature("loader_dataset", lambda it: it._dataset)
         self.loader_depth = Feature("loader_depth", _loader_depth if loader else None)
         self.loader_capacity = Feature("loader_capacity", _loader_capacity if loader else None)
@@ -67,6 +95,18 @@ class Features:
         self.ddp_logging = Feature("ddp_logging", _method(ddp, "_get_ddp_logging_data"))
         self.flight_recorder = Feature("flight_recorder", _dump(c10d, "_dump_fr_trace"))
         self.nccl_recorder = Feature("nccl_recorder", _dump(c10d, "_dump_nccl_trace"))
+        self.work_wait = Place("work_wait", _find(c10d, "Work"), ("wait",))
+        group = _find(c10d, "ProcessGroup")
+        self.collectives = Place("collectives", group, (*COLLECTIVES, *POINT_TO_POINT))
+        # Imported by whoever first uses functional collectives; nobody waits in them before.
+        functional = sys.modules.get(FUNCTIONAL)
+        self.functional_wait = Place("functional_wait", functional, ("wait_tensor",))
+        self.group_label = Feature("group_label", _group_label(torch) if group else None)
+        stamp = _find(cuda, "Event") and _find(cuda, "is_current_stream_capturing")
+        self.cuda_stamp = Feature("cuda_stamp", _stamp(cuda) if stamp else None)
+        self.cuda_elapsed = Feature("cuda_elapsed", _elapsed if stamp else None)
+        self.cuda_stream = Feature("cuda_stream", _method(cuda, "current_stream"))
+        self.stream_wait = Place("stream_wait", _find(cuda, "Stream"), ("wait_event",))
         self.memory_stats = Feature("memory_stats", _method(cuda, "memory_stats_as_nested_dict"))
         self.pinned_stats = Feature(
             "pinned_stats", _method(cuda, "host_memory_stats_as_nested_dict")
@@ -81,9 +121,8 @@ class Features:
 
     def said(self) -> dict[str, str]:
         """What was found, by name: goes into the hello packet."""
-        features = {f.name: f.status for f in vars(self).values() if isinstance(f, Feature)}
-        found = "found" if self.loader_iterator is not None else "missing"
-        return {"loader_iterator": found, **features}
+        known = (f for f in vars(self).values() if isinstance(f, Feature | Place))
+        return {found.name: found.status for found in known}
 
 
 def _find(root: Any, path: str) -> Any:
@@ -111,6 +150,31 @@ def _dump(c10d: Any, name: str) -> Callable[[bool], dict[str, Any]] | None:
         return content
 
     return dump
+
+
+def _group_label(torch: Any) -> Callable[[Any], tuple[str, str, list[int]]]:
+    """The group's name, the user's word on it, its ranks in the world."""
+    ranks = torch.distributed.get_process_group_ranks
+    return lambda group: (str(group.group_name), str(group.group_desc), list(ranks(group)))
+
+
+def _stamp(cuda: Any) -> Callable[[], Any]:
+    """An event recorded now on the current stream."""
+
+    def stamp() -> Any:
+        # In a capture it would become part of the graph.
+        if cuda.is_current_stream_capturing():
+            return None
+        event = cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    return stamp
+
+
+def _elapsed(before: Any, after: Any) -> float | None:
+    """Seconds between two events, None while the GPU has not come to the later; never waits."""
+    return before.elapsed_time(after) / 1e3 if after.query() else None
 
 
 def _loader_depth(iterator: Any) -> int | None:

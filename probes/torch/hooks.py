@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from gpudiag.probes.torch.features import FUNCTIONAL, Place
 from gpudiag.probes.torch.guard import guarded
 from gpudiag.probes.torch.imports import Waiting, when_imported
 from gpudiag.probes.torch.patches import Patches
@@ -23,11 +24,18 @@ class Hooks:
         self._session = session
         self._patches = Patches()
         self._handle: Any = None
-        self._waiting: Waiting | None = None
+        self._waiting: list[Waiting | None] = []
 
     def install(self) -> None:
         """Take hold; each of them alone may be missing without harm to the rest."""
-        for part in (self._steps, self._loader, self._scalars, self._saves, self._ends):
+        for part in (
+            self._steps,
+            self._loader,
+            self._waits,
+            self._scalars,
+            self._saves,
+            self._ends,
+        ):
             guarded(part)()
         self._session.gc.listen()
 
@@ -37,8 +45,9 @@ class Hooks:
         self._session.gc.close()
         if self._handle is not None:
             self._handle.remove()
-        if self._waiting is not None:
-            self._waiting.stop()
+        for waiting in self._waiting:
+            if waiting is not None:
+                waiting.stop()
 
     def _steps(self) -> None:
         # `torch.optim` deletes its attribute `optimizer`; the module is there.
@@ -47,9 +56,31 @@ class Hooks:
         self._handle = optimizer.register_optimizer_step_post_hook(hook)
 
     def _loader(self) -> None:
-        iterator = self._session.features.loader_iterator
-        if iterator is not None:
-            self._patches.replace(iterator, "__next__", self._session.loader.timed)
+        session = self._session
+        place, loader = session.features.loader_iterator, session.loader
+        if session.features.cuda_stamp:
+            self._wrap(
+                place, lambda _: lambda original: loader.timed_on_gpu(original, session.cuda)
+            )
+        else:
+            self._wrap(place, lambda _: loader.timed)
+
+    def _waits(self) -> None:
+        features, waits, cuda = self._session.features, self._session.waits, self._session.cuda
+        self._wrap(features.collectives, waits.issuing)
+        self._wrap(features.work_wait, lambda _: waits.waiting)
+        if features.cuda_stamp:
+            self._wrap(features.stream_wait, lambda _: cuda.stream_wait)
+        self._waiting.append(when_imported(FUNCTIONAL, guarded(self._functional)))
+
+    def _functional(self, module: Any) -> None:
+        place = self._session.features.functional_wait
+        place.look(module)
+        self._wrap(place, lambda _: self._session.waits.functional)
+
+    def _wrap(self, place: Place, make: Callable[[str], Callable[[Any], Any]]) -> None:
+        for name in place.names:
+            self._patches.replace(place.owner, name, make(name))
 
     def _scalars(self) -> None:
         torch, scalars = self._session.torch, self._session.scalars
@@ -63,7 +94,8 @@ class Hooks:
         torch, checkpoints = self._session.torch, self._session.checkpoints
         self._patches.replace(torch, "save", checkpoints.saving)
         self._patches.replace(torch, "load", checkpoints.loading)
-        self._waiting = when_imported("torch.distributed.checkpoint", guarded(self._distributed))
+        saves = when_imported("torch.distributed.checkpoint", guarded(self._distributed))
+        self._waiting.append(saves)
 
     def _distributed(self, module: Any) -> None:
         for name in ("save", "async_save"):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudiag.probes.torch.batch import BatchReader
+from gpudiag.probes.torch.cuda_times import CudaTimes
 from gpudiag.probes.torch.features import Features
 from gpudiag.probes.torch.guard import guarded
 from gpudiag.probes.torch.meter import Value
@@ -48,6 +49,19 @@ class Loader:
             start = clock()
             batch = original(iterator)
             fetched(iterator, clock() - start, batch)
+            return batch
+
+        return next_batch
+
+    def timed_on_gpu(self, original: Callable[[Any], Any], cuda: CudaTimes) -> Callable[[Any], Any]:
+        """As `timed`, where `cuda` looks too whether the GPU had work meanwhile."""
+        before, after, by_host = guarded(cuda.before), guarded(cuda.after), self.timed(original)
+
+        @functools.wraps(original)
+        def next_batch(iterator: Any) -> Any:
+            span = before(False)
+            batch = by_host(iterator)
+            after(span, "data")
             return batch
 
         return next_batch

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
+from gpudiag.probes.torch.cuda_times import CudaTimes
 from gpudiag.probes.torch.meter import Value
 
 # A name comes from code, yet code may build it from a counter; a series each would be a flood.
@@ -47,16 +49,28 @@ class Phases:
 
 
 class Phase:
-    """The context manager that `gd.phase(name)` gives; without hooks it does nothing."""
+    """The context manager that `gd.phase(name)` gives; without hooks it does nothing.
 
-    __slots__ = ("_ended", "_name", "_start")
+    `cuda` looks whether the GPU had work meanwhile.
+    """
 
-    def __init__(self, name: str, ended: Callable[[str, int], object] | None) -> None:
+    __slots__ = ("_cuda", "_ended", "_name", "_span", "_start")
+
+    def __init__(
+        self,
+        name: str,
+        ended: Callable[[str, int], object] | None,
+        cuda: CudaTimes | None = None,
+    ) -> None:
         self._name = name
         self._ended = ended
+        self._cuda = cuda
+        self._span: Any = None
         self._start = 0
 
     def __enter__(self) -> None:
+        if self._cuda is not None:
+            self._span = self._cuda.before(False)
         self._start = time.perf_counter_ns()
 
     def __exit__(
@@ -67,3 +81,5 @@ class Phase:
     ) -> None:
         if self._ended is not None:
             self._ended(self._name, self._start)
+        if self._cuda is not None:
+            self._cuda.after(self._span, "data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,10 @@ from gpudiag.probes.torch import wire
 from gpudiag.probes.torch.captures import Captures
 from gpudiag.probes.torch.channel import Channel
 from gpudiag.probes.torch.checkpoints import Checkpoints
-from gpudiag.probes.torch.combine import combined
+from gpudiag.probes.torch.combine import combined, of_gpu
+from gpudiag.probes.torch.comm import CommWait
 from gpudiag.probes.torch.commands import Commands
+from gpudiag.probes.torch.cuda_times import CudaTimes
 from gpudiag.probes.torch.ddp import DdpWait
 from gpudiag.probes.torch.features import Features
 from gpudiag.probes.torch.gc_pauses import GcPauses
@@ -31,6 +34,7 @@ from gpudiag.probes.torch.requests import Requests
 from gpudiag.probes.torch.scalars import Scalars
 from gpudiag.probes.torch.steps import Steps
 from gpudiag.probes.torch.tick import Tick
+from gpudiag.probes.torch.waits import Waits
 
 PACKET_NS = 1_000_000_000
 PEEK_NS = 50_000_000
@@ -55,7 +59,10 @@ class Session:
         self.phases = Phases({"data": self.loader.waited, "checkpoint": self.checkpoints.spent})
         self.gc = GcPauses()
         self.scalars = Scalars()
+        self.cuda = CudaTimes(torch, self.features)
+        self.waits = Waits(torch, self.features, self.cuda)
         self.ddp = DdpWait(self.features)
+        self.comm = CommWait(self.features, self.ddp, self.waits)
         self.model = Model(torch, self.optimizers)
         self.memory = Memory(torch, self.features)
         self.captures = Captures(self.features, options.snapshots(), lambda: self.steps.count)
@@ -66,7 +73,7 @@ class Session:
             self.requests.at_once(), self.requests.at_boundary(), self.send, self._hurry
         )
         self._meters: list[Meter] = [
-            self.loader, self.phases, self.gc, self.checkpoints, self.scalars, self.ddp,
+            self.loader, self.phases, self.gc, self.checkpoints, self.scalars,
             self.memory, self.model, self.kernels,
         ]  # fmt: skip
         self.exiting = False
@@ -93,6 +100,10 @@ class Session:
         self.begin()
         if not self._looked:
             self._look()
+        self.waits.thread = threading.get_ident()
+        gpu, looks = self.cuda.active(), False
+        if gpu:
+            self.cuda.ended(spoiled=self.checkpoints.spent_ns > 0)
         if self.ddp:
             self.ddp.peek()
         if self.kernels.boundary():
@@ -102,9 +113,13 @@ class Session:
         if now >= self._packet_at:
             self._packet_at = now + PACKET_NS
             self._packet()
+            looks = gpu
         self.commands.run(self.steps.count)
         if self.exiting:
             self.requests.leave()
+        if looks:
+            self.cuda.begin(self.steps.count)
+            self._hurry()
 
     def send(self, packet: dict[str, Any]) -> None:
         """Queue a packet and have it written soon, from any thread."""
@@ -154,14 +169,18 @@ class Session:
         if self.torch.cuda.is_initialized():
             self.oom.attach()
         steps = self.steps.done()
+        gpu = self.cuda.take() if self.cuda.active() else None
         checkpoint, backwards = self.checkpoints.spent_ns, self.scalars.backwards
         values = self.steps.take(steps)
+        if gpu is not None:
+            values = of_gpu(values, gpu)
+        alone = self._hello.get("world_size") == 1
         for meter in self._meters:
             values += taken(meter.take, steps)
+        values += taken(lambda n: self.comm.take(n, alone, gpu), steps)
         # Before the first timed step there is no time that the waits would be a part of.
         if steps > 0:
-            alone = self._hello.get("world_size") == 1
-            values += combined(values, steps, checkpoint, backwards, alone)
+            values += combined(values, steps, checkpoint, backwards, alone, gpu)
             if self.options.sequence_length:
                 limit = float(self.options.sequence_length)
                 values.append(("gpudiag_train_sequence_length_limit", {}, limit))
@@ -170,7 +189,8 @@ class Session:
     def _greeting(self) -> dict[str, Any]:
         options = self.options
         config = {**self.model.config, **options.config}
-        degrees, said = self.model.degrees, self.features.said()
+        degrees = self.model.degrees
+        said = {**self.features.said(), "comm_wait": self.comm.source}
         return hello(self.torch, options.job, options.layout, degrees, config, said)
 
     def _greet_again(self) -> None:

@@ -21,15 +21,21 @@ PRIVATE = {
     "ddp_logging": (DDP, "_get_ddp_logging_data"),
     "flight_recorder": (C10D, "_dump_fr_trace"),
     "profiler_busy": (torch.autograd, "_profiler_enabled"),
+    "work_wait": (C10D, "Work"),
+    "collectives": (C10D, "ProcessGroup"),
+    "group_label": (C10D, "ProcessGroup"),
 }
 CUDA_ONLY = {
     "nccl_recorder", "memory_stats", "pinned_stats", "oom_observer", "record_history", "snapshot",
+    "cuda_elapsed", "cuda_stamp", "cuda_stream", "stream_wait",
 }  # fmt: skip
 
 
 def test_every_private_api_of_this_torch_is_told() -> None:
     said = Features(torch).said()
-    assert {name for name, status in said.items() if status == "missing"} == CUDA_ONLY
+    # Whether functional collectives are there depends on who has imported them.
+    missing = {name for name, status in said.items() if status == "missing"}
+    assert missing - {"functional_wait"} == CUDA_ONLY
     assert set(PRIVATE) <= {name for name, status in said.items() if status == "found"}
 
 
@@ -95,7 +101,7 @@ def test_a_ddp_log_of_another_shape_gives_no_wait(monkeypatch: pytest.MonkeyPatc
 
     ddp = DdpWait(Features(torch))
     ddp.add(module)
-    assert ddp.take(5) == []
+    assert ddp.take(lambda _: "default") is None
 
 
 def test_a_dump_may_not_name_code() -> None:
@@ -107,7 +113,7 @@ def test_a_dump_may_not_name_code() -> None:
 
 def test_no_other_module_names_a_private_api() -> None:
     folder = Path(gd.__file__).parent
-    names = [attribute for _, attribute in PRIVATE.values()]
+    names = [attribute for _, attribute in PRIVATE.values() if attribute.startswith("_")]
     names += [
         "_dump_nccl_trace",
         "_cuda_attach",

@@ -113,13 +113,18 @@ def test_sharded_bytes_are_told_locally_and_globally(fsdp: list[Packets]) -> Non
     assert found["optimizer", "global"] > 2 * whole
 
 
-def test_sharding_without_a_measure_of_waiting_tells_no_waiting(fsdp: list[Packets]) -> None:
+def test_sharded_training_tells_what_it_waits_for(fsdp: list[Packets]) -> None:
     hello = [p for p in fsdp[0] if p["kind"] == "hello"][-1]
     assert hello["config"]["sharding"] == "fsdp"
     assert hello["layout"] == "dp=1,tp=1,pp=1,ep=1,fsdp=2"
     assert series(fsdp[0], "gpudiag_train_step_seconds")
-    assert not series(fsdp[0], "gpudiag_train_comm_wait_seconds")
-    assert not series(fsdp[0], "gpudiag_train_compute_seconds")
+    assert hello["features"]["comm_wait"] == "work_wait"
+    step, wait, compute = (
+        statistics.mean(v for _, v in series(fsdp[0], f"gpudiag_train_{name}_seconds"))
+        for name in ("step", "comm_wait", "compute")
+    )
+    assert 0 < wait < step
+    assert 0 < compute < step
 
 
 def test_a_rank_that_left_shows_while_the_other_is_blocked(tmp_path: Path) -> None:
