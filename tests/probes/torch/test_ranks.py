@@ -93,7 +93,8 @@ def test_the_late_rank_arrives_last(ddp: list[Packets]) -> None:
     apart = [by for by in late if abs(by) > 0.015e9]
     assert len(apart) >= 3
     assert 0.03e9 < statistics.median(apart) < 0.2e9
-    assert sum(by > 0 for by in apart) > 0.9 * len(apart)
+    # A busy machine may make the other rank late once.
+    assert sum(by < 0 for by in apart) <= 1
 
 
 def test_ranks_say_who_they_are(ddp: list[Packets]) -> None:
