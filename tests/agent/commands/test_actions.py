@@ -64,9 +64,10 @@ def test_a_plan_waits_for_a_person_and_is_then_carried_out(start, cli, tmp_path)
         cli(agent, "approve", plan, token="wrong")
     assert cli(agent, "approve", plan).output == "done\n"
     wait_for((tmp_path / "done").exists, seconds=30)
-    audit = (tmp_path / "state" / "audit.jsonl").read_text()
-    assert "hush" not in audit
-    assert [json.loads(line)["decision"] for line in audit.splitlines()][:4] == [
+    audit = (tmp_path / "state" / "audit.jsonl").read_text
+    wait_for(lambda: audit().count("\n") >= 4)
+    assert "hush" not in audit()
+    assert [json.loads(line)["decision"] for line in audit().splitlines()][:4] == [
         *["waiting", "approved", "begun", "done"]
     ]
     with pytest.raises(UsageError, match="no plan"):
