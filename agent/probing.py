@@ -18,6 +18,7 @@ from gpudiag.probes.infiniband import Infiniband
 from gpudiag.probes.kmsg import Kmsg
 from gpudiag.probes.logs import places
 from gpudiag.probes.logs.probe import Logs
+from gpudiag.probes.manifest.probe import ManifestProbe
 from gpudiag.probes.network import Network
 from gpudiag.probes.nvml.probe import Nvml
 from gpudiag.probes.processes import Processes
@@ -62,6 +63,13 @@ def _logs(config: Config, _: Inventory) -> Probe:
     )
 
 
+def _manifest(config: Config, _: Inventory) -> Probe:
+    settings = config.probes.manifest
+    baseline = Path(settings.baseline) if settings.baseline else None
+    weights = [Path(folder) for folder in settings.weights]
+    return ManifestProbe(baseline, weights, os.environ, python=settings.python)
+
+
 FACTORIES: dict[str, Factory] = {
     "canary": _canary,
     "disks": lambda _, __: Disks(remote=RemoteSpace()),
@@ -69,6 +77,7 @@ FACTORIES: dict[str, Factory] = {
     "infiniband": lambda _, __: Infiniband(),
     "kmsg": lambda _, inventory: AfterGpus(Kmsg(KMSG, identify=inventory.identify), inventory),
     "logs": _logs,
+    "manifest": _manifest,
     "network": lambda _, __: Network(),
     "nvml": _nvml,
     "processes": lambda _, inventory: Processes(inventory.watched),

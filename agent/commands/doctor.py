@@ -6,7 +6,9 @@ import itertools
 import json
 import logging
 import os
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,7 +17,7 @@ from rich.text import Text
 
 from gpudiag.agent import config as configuration
 from gpudiag.agent import probing, units
-from gpudiag.agent.commands import output
+from gpudiag.agent.commands import doctor_files, output
 from gpudiag.agent.config import Config
 from gpudiag.agent.doctor.examine import Examination, examine
 from gpudiag.agent.doctor.report import WORDS, Line, State, exit_code, rank
@@ -42,11 +44,21 @@ _WIDTH = 11
 @click.option(
     "--deadline", default="20s", show_default=True, help="How long to wait for a slow probe."
 )
+@click.option("--save", type=click.Path(path_type=Path), help="Write the environment's manifest.")
+@click.option("--compare", type=click.Path(path_type=Path), help="Compare with such a manifest.")
+@click.option("--python", default="", help="For both: the interpreter whose packages count.")
+@click.option("--weights", multiple=True, type=click.Path(path_type=Path), help="Check a folder.")
+@click.option("--sha256", is_flag=True, help="With --weights: read each file with a known digest.")
 @output.fail_on
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    save: Path | None,
+    compare: Path | None,
+    python: str,
+    weights: tuple[Path, ...],
+    sha256: bool,
     path: Path | None,
     as_json: bool,
     span: str,
@@ -57,7 +69,14 @@ def command(
 
     Runs the agent's own probes and rules for a few seconds; no agent need be running. A driver
     that hangs is told, not waited for. Example: gpudiag doctor --json | jq -r '.lines[].seen'
+
+    With --save, --compare or --weights it looks at files only: what the job runs in, and whether
+    its weights are whole.
     """
+    asked = _files(save, compare, python, weights, sha256=sha256)
+    if asked:
+        _tell_files(asked, as_json=as_json)
+        ctx.exit(exit_code(asked, [], fail_on))
     logging.basicConfig(level=logging.ERROR)
     config = configuration.load(path) if path else Config()
     # The rules run once, at the end: the kernel's log need not wait for the GPUs' addresses.
@@ -111,3 +130,25 @@ def _show_area(console: Console, lines: Sequence[Line]) -> None:
         console.print(text, soft_wrap=True)
         if line.todo:
             console.print(Text(f"  {'':{_WIDTH}} -> {line.todo}", style="dim"), soft_wrap=True)
+
+
+def _files(
+    save: Path | None,
+    compare: Path | None,
+    python: str,
+    weights: Sequence[Path],
+    *,
+    sha256: bool,
+) -> list[Line]:
+    """The lines about files that were asked for; none where the node itself is meant."""
+    lines = doctor_files.compare(compare, os.environ, python) if compare else []
+    if save:
+        lines.append(doctor_files.save(save, os.environ, python))
+    return lines + doctor_files.check(weights, sha256=sha256, shown=sys.stderr.isatty())
+
+
+def _tell_files(lines: Sequence[Line], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"lines": [asdict(line) for line in lines]}))
+    else:
+        _show_area(output.Screen(highlight=False), lines)

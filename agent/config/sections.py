@@ -10,6 +10,7 @@ from gpudiag.agent.config.acting import Actions
 from gpudiag.agent.config.base import Duration, ProbeSettings, Section, Size
 from gpudiag.agent.config.canary import CanarySettings
 from gpudiag.agent.config.logs import LogsSettings
+from gpudiag.agent.config.manifest import ManifestSettings
 
 
 class Node(Section, frozen=True):
@@ -30,6 +31,7 @@ class Probes(Section, frozen=True):
     infiniband: ProbeSettings = ProbeSettings()
     kmsg: ProbeSettings = ProbeSettings()
     logs: LogsSettings = LogsSettings()
+    manifest: ManifestSettings = ManifestSettings()
     network: ProbeSettings = ProbeSettings()
     nvml: ProbeSettings = ProbeSettings()
     processes: ProbeSettings = ProbeSettings()

@@ -31,7 +31,7 @@ WEIGHTS = re.compile(
     r"missing key|not initialized from (?:the model )?checkpoint|newly initialized|(?:sha256|digest"
     r"|checksum)\b.{0,80}(?:mismatch|differ|wrong)|(?:tensors?|shards?|weights?)\b.{0,60}(?:missing"
     r"|not found|absent)|missing (?:tensors?|shards?|weights?)|size mismatch for|differs? from (?:"
-    r"the |its )?manifest|incomplete (?:metadata|download|file|checkpoint)",
+    r"the |its )?manifest|(?:incomplete|broken|truncated) (?:metadata|download|file|checkpoint)",
     re.IGNORECASE,
 )
 

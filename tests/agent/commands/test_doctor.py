@@ -75,3 +75,24 @@ def test_a_span_without_unit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(GpudiagError) as error:
         run("--deadline", "5")
     assert error.value.exit_code == 2
+
+
+def test_a_manifest_is_saved_and_compared(tmp_path):
+    path = str(tmp_path / "m.json")
+    saved = CliRunner().invoke(command, ["--save", path])
+    assert saved.exit_code == 0
+    assert "packages" in saved.output
+    assert CliRunner().invoke(command, ["--compare", path]).exit_code == 0
+    text = (tmp_path / "m.json").read_text().replace('"msgspec": "', '"msgspec": "9')
+    (tmp_path / "m.json").write_text(text)
+    differing = CliRunner().invoke(command, ["--compare", path])
+    assert differing.exit_code == 1
+    assert "package msgspec differs: was 9" in differing.output
+
+
+def test_weights_are_checked(tmp_path):
+    (tmp_path / "model-00001-of-00002.bin").write_bytes(b"x")
+    done = CliRunner().invoke(command, ["--weights", str(tmp_path), "--sha256", "--json"])
+    assert done.exit_code == 1
+    (line,) = json.loads(done.output)["lines"]
+    assert (line["state"], line["check"]) == ("critical", "model-00002-of-00002.bin")
