@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpudiag.agent.rules import _deploys
+from gpudiag.probes import Event
 from gpudiag.probes.errors import Unavailable, UsageError
 from gpudiag.probes.manifest.comparing import differences
 from gpudiag.probes.manifest.probe import ManifestProbe
@@ -90,20 +91,23 @@ def probe(tmp_path):
 
 def test_a_difference_is_one_event_until_it_changes(probe):
     made, now = probe
-    (event,) = made.read()
-    assert (event.source, event.line) == (
-        *("log:manifest", "package torch differs: was 2.12.0 -> 2.13.0"),
-    )
+    line = "package torch differs: was 2.12.0 -> 2.13.0"
+    assert list(made.read()) == [Event(5.0, "log:manifest", line, "manifest")]
     assert list(made.read()) == []
     now["now"] = WAS
     assert list(made.read()) == []
     now["now"] = replace(WAS, driver="")
-    assert [e.line for e in made.read()] == ["environment driver differs: was 570.86.15 -> absent"]
+    (event,) = made.read()
+    assert event == Event(
+        5.0, "log:manifest", "environment driver differs: was 570.86.15 -> absent", "manifest"
+    )
 
 
 def test_weights_are_looked_through(tmp_path):
     made = ManifestProbe(None, [tmp_path / "gone"], {}, now=lambda: 5.0)
-    assert [e.line[:15] for e in made.read()] == ["weights missing"]
+    (event,) = made.read()
+    assert isinstance(event, Event)
+    assert event.line.startswith("weights missing")
 
 
 def test_nothing_configured_is_nothing_here():
