@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gpudiag.agent.config import Config
+from gpudiag.agent import files
+from gpudiag.agent.config import Config, serving
 from gpudiag.agent.config.canary import target
 from gpudiag.agent.flight_dumps import judged
 from gpudiag.agent.inventory import AfterGpus, Inventory
@@ -24,6 +25,8 @@ from gpudiag.probes.nvml.probe import Nvml
 from gpudiag.probes.processes import Processes
 from gpudiag.probes.remote_space import RemoteSpace
 from gpudiag.probes.serving.canary import Canary
+from gpudiag.probes.serving.discovery import discover
+from gpudiag.probes.serving.servers import Servers
 
 KMSG = Path("/dev/kmsg")
 
@@ -70,6 +73,21 @@ def _manifest(config: Config, _: Inventory) -> Probe:
     return ManifestProbe(baseline, weights, os.environ, python=settings.python)
 
 
+def _serving(config: Config, _: Inventory) -> Probe:
+    settings = config.probes.serving
+    servers = [
+        serving.server(
+            one,
+            {
+                name: files.secret(value, "probes.serving.servers.headers")
+                for name, value in one.headers.items()
+            },
+        )
+        for one in settings.servers
+    ]
+    return Servers(servers, discover if settings.discover else None)
+
+
 FACTORIES: dict[str, Factory] = {
     "canary": _canary,
     "disks": lambda _, __: Disks(remote=RemoteSpace()),
@@ -81,6 +99,7 @@ FACTORIES: dict[str, Factory] = {
     "network": lambda _, __: Network(),
     "nvml": _nvml,
     "processes": lambda _, inventory: Processes(inventory.watched),
+    "serving": _serving,
 }
 
 

@@ -15,6 +15,9 @@ OWN_RANK = 0
 MAX_SERIES = 50_000
 """Foreign label sets remembered; pods that come and go would grow them for ever."""
 
+JOINED_SECONDS = 60.0
+"""A process whose series have not come for so long is gone, and its part with it."""
+
 BELIEVED_SECONDS = 300.0
 """How long a better source may be silent about a GPU before the next one is believed."""
 
@@ -37,6 +40,7 @@ class Translator:
     def __init__(self) -> None:
         self._series: dict[tuple[str, Labels], _Foreign | None] = {}
         self._told_by: dict[tuple[str, str], tuple[int, float]] = {}
+        self._parts: dict[tuple[str, Labels], dict[tuple[str, Labels], Sample]] = {}
 
     def samples(self, samples: Iterable[Sample]) -> list[Sample]:
         """The batch in our words. Names of no known dialect pass as they are."""
@@ -59,16 +63,32 @@ class Translator:
         if key not in self._series:
             if len(self._series) >= MAX_SERIES:
                 self._series.clear()
+                self._parts.clear()
             self._series[key] = _understood(*key)
         series = self._series[key]
         if series is None:
             return (sample,)
         if not self._believed(series, sample.time):
             return ()
+        if series.meaning.kind in ("sum", "max"):
+            return (self._joined(series, key, sample),)
         return _translated(series, sample)
 
+    def _joined(self, series: _Foreign, key: tuple[str, Labels], sample: Sample) -> Sample:
+        """Ours from all of theirs that are fresh; within one reading the last of them is whole."""
+        meaning = series.meaning
+        parts = self._parts.setdefault((meaning.to, series.labels), {})
+        parts[key] = sample
+        fresh = [
+            part.value
+            for part in parts.values()
+            if sample.time - part.time <= JOINED_SECONDS and not math.isnan(part.value)
+        ]
+        value = (sum(fresh) if meaning.kind == "sum" else max(fresh)) if fresh else math.nan
+        return Sample(meaning.to, series.labels, sample.time, value * meaning.factor)
+
     def _believed(self, series: _Foreign, time: float) -> bool:
-        key = series.meaning.to, _uuid(series.labels)
+        key = series.meaning.to, _uuid(series.labels) or _server(series.labels)
         rank, at = self._told_by.get(key, (series.rank, time))
         if series.rank > rank and time - at <= BELIEVED_SECONDS:
             return False
@@ -85,8 +105,11 @@ def _understood(metric: str, labels: Labels) -> _Foreign | None:
 
 
 def _labels(dialect: Dialect, meaning: Meaning, labels: Labels) -> Labels:
-    names = dialect.labels | {name: name for name in meaning.keep}
+    names = dialect.labels | {name: name for name in meaning.keep} | dict(meaning.rename)
     ours = {names[name]: value for name, value in labels if name in names and value}
+    ours = {name: meaning.values.get((name, value), value) for name, value in ours.items()}
+    if "le" in ours and meaning.le != 1.0:
+        ours["le"] = f"{float(ours['le']) * meaning.le:g}".replace("inf", "+Inf")
     if dialect.uuid_prefix and not ours.get("uuid", "").startswith(dialect.uuid_prefix):
         ours["uuid"] = dialect.uuid_prefix + ours.get("uuid", "")
     return tuple(sorted((ours | dict(meaning.add)).items()))
@@ -122,6 +145,10 @@ def _xid_changes(series: _Foreign, sample: Sample) -> Iterator[Sample]:
 
 def _with(labels: Labels, name: str, value: str) -> Labels:
     return tuple(sorted((*labels, (name, value))))
+
+
+def _server(labels: Labels) -> str:
+    return next((value for name, value in labels if name == "server"), "")
 
 
 def _uuid(labels: Labels) -> str:

@@ -11,6 +11,7 @@ from gpudiag.agent.config.base import Duration, ProbeSettings, Section, Size
 from gpudiag.agent.config.canary import CanarySettings
 from gpudiag.agent.config.logs import LogsSettings
 from gpudiag.agent.config.manifest import ManifestSettings
+from gpudiag.agent.config.serving import ServingSettings
 
 
 class Node(Section, frozen=True):
@@ -35,6 +36,7 @@ class Probes(Section, frozen=True):
     network: ProbeSettings = ProbeSettings()
     nvml: ProbeSettings = ProbeSettings()
     processes: ProbeSettings = ProbeSettings()
+    serving: ServingSettings = ServingSettings()
 
     def of(self, name: str) -> ProbeSettings:
         """The settings of the probe `name`, one of `PROBES`."""

@@ -31,19 +31,25 @@ BUSY = re.compile(
 
 
 class Unanswered(GpudiagError):
-    """No answer: `outcome` is the kind of reason, the text what was seen."""
+    """No answer: `outcome` is the kind of reason, the text what was seen; `status` 0 is none."""
 
-    def __init__(self, outcome: Outcome, detail: str) -> None:
+    def __init__(self, outcome: Outcome, detail: str, status: int = 0) -> None:
         super().__init__(detail)
         self.outcome = outcome
+        self.status = status
 
 
 class Exchange:
     """Requests to one address until `deadline` of `monotonic`; any thread may `abort` it."""
 
     def __init__(
-        self, url: str, deadline: float, monotonic: Callable[[], float] = time.monotonic
+        self,
+        url: str,
+        deadline: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        limit: int = MAX_BYTES,
     ) -> None:
+        self._limit = limit
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(parts.hostname or "", parts.port)
@@ -60,7 +66,7 @@ class Exchange:
             with self._send(method, path, headers, body) as response:
                 if not 200 <= response.status < 300:
                     raise self._refusal(response)
-                yield from self._pieces(response)
+                yield from self._pieces(response, self._limit)
         # Before OSError, of which both are kinds.
         except TimeoutError as error:
             raise Unanswered("timeout", "nothing came in time") from error
@@ -97,7 +103,7 @@ class Exchange:
         self._wait_no_longer()
         return self._connection.getresponse()
 
-    def _pieces(self, response: HTTPResponse, limit: int = MAX_BYTES) -> Iterator[bytes]:
+    def _pieces(self, response: HTTPResponse, limit: int) -> Iterator[bytes]:
         taken = 0
         while True:
             self._wait_no_longer()
@@ -123,11 +129,12 @@ class Exchange:
         self._connection.close()
         words = f"HTTP {status}: {text}" if text else f"HTTP {status}"
         if status == 429 or (status == 503 and BUSY.search(text)):
-            return Unanswered("busy", words)
+            return Unanswered("busy", words, status)
         if status in NOT_ALLOWED:
-            return Unanswered("misconfigured", words)
+            return Unanswered("misconfigured", words, status)
         # TGI and TEI say 424 where the model behind them fails.
-        return Unanswered("rejected" if status < 500 and status != 424 else "server_error", words)
+        outcome: Outcome = "rejected" if status < 500 and status != 424 else "server_error"
+        return Unanswered(outcome, words, status)
 
     def _beginning(self, response: HTTPResponse) -> str:
         text = b""

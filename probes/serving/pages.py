@@ -1,0 +1,68 @@
+"""A server's Prometheus page as samples, line by line.
+
+A library's parser refuses a whole page for one bad line; real pages declare a family twice, write
+numbers in their own ways, or end in the middle.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+MAX_SAMPLES = 20_000
+"""Of one page: servers with many models have some thousands."""
+
+_LINE = re.compile(
+    r'([a-zA-Z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'
+    r"\s+(\S+)(?:\s+-?\d+(?:\.\d+)?)?\s*(?:# .*)?"
+)
+"""Name, labels, value; then perhaps a time, and OpenMetrics' exemplar."""
+
+_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+_ESCAPE = re.compile(r"\\(.)")
+
+Row = tuple[str, tuple[tuple[str, str], ...], float]
+"""Name, sorted labels, value."""
+
+
+def rows(text: str) -> Iterator[Row]:
+    """The samples of a page, at most `MAX_SAMPLES`; a line that is none is passed over."""
+    count = 0
+    for line in text.splitlines():
+        if not line or line[0] == "#":
+            continue
+        row = _row(line)
+        if row is not None:
+            yield row
+            count += 1
+            if count >= MAX_SAMPLES:
+                return
+
+
+def _row(line: str) -> Row | None:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    name, labels, number = found.groups()
+    pairs = _pairs(labels or "")
+    try:
+        value = float(number)
+    except ValueError:
+        return None
+    return None if pairs is None or math.isnan(value) else (name, pairs, value)
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...] | None:
+    pairs, at = [], 0
+    while at < len(text):
+        found = _LABEL.match(text, at)
+        if found is None:
+            return None
+        pairs.append((found[1], _ESCAPE.sub(_plain, found[2])))
+        at = found.end()
+    return tuple(sorted(pairs))
+
+
+def _plain(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
