@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gpudiag.probes import Record
+from gpudiag.probes import Sample
 from gpudiag.probes.errors import GpudiagError, Unavailable
 from gpudiag.probes.serving.canary_fetch import Exchange
 from gpudiag.probes.serving.scrape import MAX_PAGE_BYTES, Looked, Server, look
@@ -49,7 +49,7 @@ class Servers:
         self._monotonic = monotonic
         self._threads: ThreadPoolExecutor | None = None
 
-    def read(self) -> Iterator[Record]:
+    def read(self) -> Iterator[Sample]:
         """Every server's samples. Raises `Unavailable` where there is none to look at, and
         `GpudiagError`, after all samples, where one gave no page.
         """

@@ -97,4 +97,5 @@ def test_names_of_no_dialect_pass_untouched():
 def test_every_foreign_name_begins_as_its_dialect_says():
     for dialect in dialects():
         assert all(name.startswith(dialect.prefix) for name in dialect.meanings), dialect.name
-    assert [dialect.rank for dialect in dialects()] == [1, 2, 3]
+    ranks = [dialect.rank for dialect in dialects()]
+    assert ranks == sorted(set(ranks))
