@@ -16,6 +16,7 @@ _COMMANDS = {
     "actions": "List, approve or deny actions; reset the breaker.",
     "alerts": "Write the Prometheus alert rules into a folder.",
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
+    "budget": "Say whether a model fits, and the cheapest change that makes it fit.",
     "dashboards": "Write the Grafana dashboards into a folder.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",

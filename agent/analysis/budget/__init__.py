@@ -1,0 +1,1 @@
+"""How much memory a model needs under a layout, item by item, before anything is started. Pure."""

@@ -1,0 +1,172 @@
+"""The shape of a transformer, of its Hugging Face config.json or of a parameter count alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gpudiag.probes.errors import UsageError
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of one model; zeros where only the number of parameters is known.
+
+    `kv_rank` and `rope` are of multi-head latent attention (DeepSeek), whose cache holds them in
+    place of keys and values; `experts` are routed ones a layer, in all but `dense_layers`.
+    """
+
+    name: str = "model"
+    layers: int = 0
+    decoder_layers: int = 0
+    hidden: int = 0
+    heads: int = 0
+    kv_heads: int = 0
+    head: int = 0
+    feed_forward: int = 0
+    gated: bool = True
+    vocabulary: int = 0
+    tied: bool = False
+    experts: int = 0
+    shared_experts: int = 0
+    expert_feed_forward: int = 0
+    dense_layers: int = 0
+    q_rank: int = 0
+    kv_rank: int = 0
+    rope: int = 0
+    value_head: int = 0
+    generates: bool = True
+    given: float = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether more than the number of parameters is known."""
+        return self.hidden > 0
+
+    @property
+    def embedding(self) -> float:
+        """Parameters of the input and, where it is not tied, the output embedding."""
+        return self.vocabulary * self.hidden * (1.0 if self.tied else 2.0)
+
+    @property
+    def attention(self) -> float:
+        """Parameters of one layer's attention; latent attention after DeepSeek-V2, section 2.1."""
+        if not self.kv_rank:
+            own, shared = self.heads * self.head, self.kv_heads * self.head
+            return self.hidden * (2.0 * own + 2.0 * shared)
+        plain = self.head
+        query = self.heads * (plain + self.rope)
+        down = self.hidden * self.q_rank + self.q_rank * query if self.q_rank else 0.0
+        queries = down or self.hidden * query
+        keys = self.hidden * (self.kv_rank + self.rope)
+        keys += self.kv_rank * self.heads * (plain + self.value_head)
+        return queries + keys + self.heads * self.value_head * self.hidden
+
+    @property
+    def dense(self) -> float:
+        """Parameters of one layer's feed-forward part without experts."""
+        return (3.0 if self.gated else 2.0) * self.hidden * self.feed_forward
+
+    @property
+    def routed(self) -> float:
+        """Parameters of all routed experts of the model: what expert parallelism parts."""
+        return self.experts * 3.0 * self.hidden * self.expert_feed_forward * self._expert_layers
+
+    @property
+    def parameters(self) -> float:
+        """All of them, norms and biases (under one in a thousand) left out."""
+        if not self.known:
+            return self.given
+        layers = self.layers + self.decoder_layers
+        # A decoder beside an encoder looks at it by an attention of its own.
+        attention = self.attention * (layers + self.decoder_layers)
+        plain = self.dense * (layers - self._expert_layers)
+        each = 3.0 * self.hidden * self.expert_feed_forward * self.shared_experts
+        each += self.hidden * self.experts
+        return self.embedding + attention + plain + self.routed + each * self._expert_layers
+
+    @property
+    def _expert_layers(self) -> int:
+        return self.layers - self.dense_layers if self.experts else 0
+
+    def cache(self, size: float) -> float:
+        """Bytes of cache a token, `size` bytes a value, over all layers; 0 for an encoder."""
+        if not self.generates:
+            return 0.0
+        layers = self.decoder_layers or self.layers
+        if self.kv_rank:
+            return layers * (self.kv_rank + self.rope) * size
+        return 2.0 * layers * self.kv_heads * self.head * size
+
+
+_ENCODERS = ("bert", "roberta", "deberta", "electra", "modernbert", "xlm-roberta")
+
+
+def read(config: Mapping[str, Any]) -> Shape:
+    """From a config.json; raises `UsageError` where it names no sizes that are known here."""
+    config = {**config, **config.get("text_config", {})}
+    kind = str(config.get("model_type", "model"))
+    try:
+        hidden = _first(config, "hidden_size", "n_embd", "d_model")
+        heads = _first(config, "num_attention_heads", "n_head", "num_heads")
+        layers = _first(config, "num_hidden_layers", "n_layer", "num_layers")
+        return Shape(
+            name=kind,
+            layers=layers,
+            decoder_layers=_decoder_layers(config, layers),
+            hidden=hidden,
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head=_head(config, hidden, heads),
+            feed_forward=_feed_forward(config, hidden),
+            gated=_gated(config, kind),
+            vocabulary=_first(config, "vocab_size"),
+            tied=bool(config.get("tie_word_embeddings", kind in ("gpt2", *_ENCODERS))),
+            experts=int(
+                config.get("n_routed_experts")
+                or config.get("num_local_experts")
+                or config.get("num_experts")
+                or 0
+            ),
+            shared_experts=int(config.get("n_shared_experts") or 0),
+            expert_feed_forward=int(
+                config.get("moe_intermediate_size") or config.get("intermediate_size") or 0
+            ),
+            dense_layers=int(config.get("first_k_dense_replace") or 0),
+            q_rank=int(config.get("q_lora_rank") or 0),
+            kv_rank=int(config.get("kv_lora_rank") or 0),
+            rope=int(config.get("qk_rope_head_dim") or 0),
+            value_head=int(config.get("v_head_dim") or 0),
+            generates=kind not in _ENCODERS,
+        )
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a size in the configuration is no number: {error}") from error
+
+
+def _first(config: Mapping[str, Any], *names: str) -> int:
+    for name in names:
+        if config.get(name):
+            return int(config[name])
+    raise UsageError(f"the configuration names no {names[0]}: give --parameters instead")
+
+
+def _decoder_layers(config: Mapping[str, Any], layers: int) -> int:
+    if not config.get("is_encoder_decoder"):
+        return 0
+    return int(config.get("num_decoder_layers") or config.get("decoder_layers") or layers)
+
+
+def _head(config: Mapping[str, Any], hidden: int, heads: int) -> int:
+    told = config.get("qk_nope_head_dim") or config.get("head_dim") or config.get("d_kv")
+    return int(told or hidden // heads)
+
+
+def _feed_forward(config: Mapping[str, Any], hidden: int) -> int:
+    told = config.get("intermediate_size") or config.get("n_inner") or config.get("d_ff")
+    return int(told or 4 * hidden)
+
+
+def _gated(config: Mapping[str, Any], kind: str) -> bool:
+    act = str(config.get("feed_forward_proj") or config.get("hidden_act") or "")
+    return act.startswith("gated") or (kind not in ("gpt2", "t5", *_ENCODERS))

@@ -1,0 +1,57 @@
+"""Sizes beside what is published of each model."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudiag.agent.analysis.budget.model import Shape, read
+from gpudiag.probes.errors import UsageError
+from tests.agent.analysis.budget import configs
+
+
+@pytest.mark.parametrize(
+    ("config", "billions"),
+    [
+        (configs.GPT3, 175.0),
+        (configs.LLAMA2_7B, 6.74),
+        (configs.LLAMA3_70B, 70.6),
+        (configs.MIXTRAL, 46.7),
+        (configs.DEEPSEEK_V3, 671.0),
+        (configs.BERT_LARGE, 0.335),
+        (configs.T5_3B, 2.85),
+        (configs.QWEN3_MOE, 30.5),
+    ],
+)
+def test_parameters_are_those_published(config, billions):
+    assert read(config).parameters / 1e9 == pytest.approx(billions, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        (configs.LLAMA3_70B, 320 * 1024),
+        (configs.LLAMA2_7B, 512 * 1024),
+        # "70.272 KB": DeepSeek-V3's hardware paper (arXiv 2505.09343), table 1.
+        (configs.DEEPSEEK_V3, 70_272),
+        (configs.MIXTRAL, 128 * 1024),
+        (configs.BERT_LARGE, 0),
+    ],
+)
+def test_the_cache_of_a_token_is_that_published(config, size):
+    assert read(config).cache(2.0) == size
+
+
+def test_a_count_alone_is_a_model_too():
+    assert Shape(given=1.8e12).parameters == 1.8e12
+
+
+def test_the_text_part_of_a_model_with_more_counts():
+    assert read({"model_type": "x", "text_config": configs.LLAMA2_7B}).layers == 32
+
+
+@pytest.mark.parametrize(
+    ("config", "why"), [({}, "no hidden_size"), ({"hidden_size": "big"}, "is no number")]
+)
+def test_what_has_no_sizes_is_told(config, why):
+    with pytest.raises(UsageError, match=why):
+        read(config)
