@@ -78,7 +78,7 @@ def test_every_command_runs(command, agent, snapshots, tmp_path):
     here = here.replace("/tmp/rules", str(tmp_path / "rules"))
     here = here.replace("/tmp/snapshots", str(snapshots))
     here = here.replace("--duration 3m", "--duration 2s")
-    if here.startswith(("gpudiag status", "gpudiag top")):
+    if here.startswith(("gpudiag status", "gpudiag top", "gpudiag actions")):
         here += f" --agent http://127.0.0.1:{agent.port}"
     here = here.replace("gpudiag", f"{sys.executable} -m gpudiag.agent", 1)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
