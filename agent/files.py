@@ -42,3 +42,18 @@ def secret(value: str, key: str) -> str:
     if not value.startswith("@"):
         return value
     return text(Path(value[1:]), f"what {key} names,").strip()
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put `content` in the place of the file, whole or not at all, for its owner alone.
+
+    On the disk when it returns; raises `OSError` where that is refused.
+    """
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    fresh.replace(path)

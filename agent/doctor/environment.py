@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from gpudiag.agent.doctor.report import Line
+from gpudiag.probes.manifest.taking import SECRET
 
 AREA = "environment"
 MAX_VALUE = 200
@@ -15,7 +16,6 @@ _RELEVANT = re.compile(
     r"|LD_LIBRARY_PATH|LD_PRELOAD|OMP_NUM_THREADS|MKL_NUM_THREADS|WORLD_SIZE|LOCAL_RANK|RANK"
     r"|MASTER_ADDR|MASTER_PORT|SLURM_JOB_ID"
 )
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|_KEY$|APIKEY|API_KEY|HEADERS", re.I)
 _CREDENTIALS = re.compile(r"(\w+://)[^/@\s]+@")
 
 _STRANGE = (
@@ -53,7 +53,7 @@ def _line(name: str, value: str) -> Line:
 
 
 def _shown(name: str, value: str) -> str:
-    if _SECRET.search(name):
+    if SECRET.search(name):
         return "set, not shown"
     plain = _CREDENTIALS.sub(r"\1***@", value)
     return plain if len(plain) <= MAX_VALUE else plain[:MAX_VALUE] + "…"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
+
+from gpudiag.agent import files
 
 
 class Budget:
@@ -22,7 +23,7 @@ class Budget:
             if now - used.get(job, -self._every) < self._every:
                 return False
             kept = {name: at for name, at in used.items() if now - at < self._every}
-            self._write({**kept, job: now})
+            files.replace(self._path, msgspec.json.encode({**kept, job: now}))
         except (OSError, msgspec.MsgspecError):
             return False
         return True
@@ -31,13 +32,3 @@ class Budget:
         if not self._path.exists():
             return {}
         return msgspec.json.decode(self._path.read_bytes(), type=dict[str, float])
-
-    def _write(self, used: dict[str, float]) -> None:
-        fresh = self._path.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(descriptor, msgspec.json.encode(used))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        fresh.replace(self._path)

@@ -6,13 +6,13 @@ sheds load or has the kubelet restart that one container, without any right in t
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from gpudiag.agent import files
 from gpudiag.agent.actions.contract import RUNGS, Ending, Plan, Result
 from gpudiag.agent.rules.contract import Rung
 
@@ -73,14 +73,7 @@ class Workload:
             return Flags()
 
     def _write(self, flags: Flags) -> None:
-        fresh = self._path.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(descriptor, msgspec.json.encode(flags))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        fresh.replace(self._path)
+        files.replace(self._path, msgspec.json.encode(flags))
         self._flags = flags
 
 
