@@ -5,11 +5,13 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
-from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_json
+from torch.multiprocessing.spawn import spawn
+
+C10D: Any = torch._C._distributed_c10d
 
 
 def go(rank: int, mode: str) -> None:
@@ -30,11 +32,11 @@ def go(rank: int, mode: str) -> None:
     except RuntimeError:
         pass
     time.sleep(1)
-    Path(f"{mode}_{rank}").write_bytes(_dump_fr_trace(True, False, False))
-    Path(f"{mode}_{rank}.json").write_bytes(_dump_fr_trace_json(True, False))
+    Path(f"{mode}_{rank}").write_bytes(C10D._dump_fr_trace(True, False, False))
+    Path(f"{mode}_{rank}.json").write_bytes(C10D._dump_fr_trace_json(True, False))
     time.sleep(5)
     os._exit(0)
 
 
 if __name__ == "__main__":
-    mp.spawn(go, args=(sys.argv[1],), nprocs=3)
+    spawn(go, args=(sys.argv[1],), nprocs=3)
