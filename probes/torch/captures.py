@@ -21,15 +21,23 @@ class Captures:
     the folder cannot be written.
     """
 
-    def __init__(self, features: Features, folder: Path, step: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        features: Features,
+        folder: Path,
+        step: Callable[[], int],
+        on_gpu: Callable[[], bool],
+    ) -> None:
         self._features = features
+        # Asked for anything, torch would make a CUDA context in a process that uses no GPU.
+        self._on_gpu = on_gpu
         self._folder = folder
         self._step = step
         self._until: int | None = None
 
     def snapshot(self, label: str) -> Path:
         """Write the snapshot, its name is made of `label`, pid and step."""
-        content = self._features.snapshot()
+        content = self._features.snapshot() if self._on_gpu() else None
         if content is None:
             raise RuntimeError("no allocator snapshot: this process has no CUDA allocator")
         path = self._path(label, "pickle")
@@ -48,7 +56,7 @@ class Captures:
 
     def record(self, steps: int) -> None:
         """Record allocations with their Python stacks for `steps` steps; about 2 us each."""
-        if not self._features.record_history:
+        if not self._features.record_history or not self._on_gpu():
             raise RuntimeError("no allocation history: this process has no CUDA allocator")
         self._features.record_history("all", "alloc", "python", ENTRIES)
         self._until = self._step() + steps

@@ -13,7 +13,7 @@ SEEN = 0.9
 # Share of the waiting that may be without a group, else none is told by group.
 NAMELESS = 0.1
 ALONE = "not needed: one rank"
-NO_RECORDER = "absent: no flight recorder to count the collectives by"
+NO_RECORDER = "absent: no flight recorder has counted a collective"
 ELSEWHERE = "absent: most collectives are waited for outside Python"
 UNSEEN = "absent: no step on the GPU could be looked at"
 NOT_SAMPLED = "absent: DDP has logged no backward"
@@ -68,6 +68,8 @@ class CommWait:
         more = enqueued - self._enqueued
         if more > 0:
             self._covered = seen - self._seen >= SEEN * more
+        if more:
+            # Fewer than before: a group was destroyed, and its count with it.
             self._enqueued, self._seen = enqueued, seen
 
     def _count(self) -> int:

@@ -87,7 +87,8 @@ class Features:
         cuda = _find(torch, "cuda") if _find(torch, "_C._cuda_memoryStats") else None
         c10d = _find(torch, "_C._distributed_c10d")
         self.loader_iterator = Place("loader_iterator", loader, ("__next__",))
-        self.loader_dataset = Feature("loader_dataset", lambda it: it._dataset)
+        dataset = (lambda it: it._dataset) if loader else None
+        self.loader_dataset = Feature("loader_dataset", dataset)
         self.loader_depth = Feature("loader_depth", _loader_depth if loader else None)
         self.loader_capacity = Feature("loader_capacity", _loader_capacity if loader else None)
         ddp = _find(torch, "nn.parallel.DistributedDataParallel")
@@ -101,7 +102,8 @@ class Features:
         # Imported by whoever first uses functional collectives; nobody waits in them before.
         functional = sys.modules.get(FUNCTIONAL)
         self.functional_wait = Place("functional_wait", functional, ("wait_tensor",))
-        self.group_label = Feature("group_label", _group_label(torch) if group else None)
+        ranks = _find(torch, "distributed.get_process_group_ranks") if group else None
+        self.group_label = Feature("group_label", _group_label(ranks) if ranks else None)
         stamp = _find(cuda, "Event") and _find(cuda, "is_current_stream_capturing")
         self.cuda_stamp = Feature("cuda_stamp", _stamp(cuda) if stamp else None)
         self.cuda_elapsed = Feature("cuda_elapsed", _elapsed if stamp else None)
@@ -152,9 +154,8 @@ def _dump(c10d: Any, name: str) -> Callable[[bool], dict[str, Any]] | None:
     return dump
 
 
-def _group_label(torch: Any) -> Callable[[Any], tuple[str, str, list[int]]]:
+def _group_label(ranks: Callable[[Any], Any]) -> Callable[[Any], tuple[str, str, list[int]]]:
     """The group's name, the user's word on it, its ranks in the world."""
-    ranks = torch.distributed.get_process_group_ranks
     return lambda group: (str(group.group_name), str(group.group_desc), list(ranks(group)))
 
 

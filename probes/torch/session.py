@@ -65,7 +65,12 @@ class Session:
         self.comm = CommWait(self.features, self.ddp, self.waits)
         self.model = Model(torch, self.optimizers)
         self.memory = Memory(torch, self.features)
-        self.captures = Captures(self.features, options.snapshots(), lambda: self.steps.count)
+        self.captures = Captures(
+            self.features,
+            options.snapshots(),
+            lambda: self.steps.count,
+            torch.cuda.is_initialized,
+        )
         self.oom = OomObserver(self.features, self.captures, self.model.totals, self.event)
         self.kernels = Kernels(torch, self.features, options.kernel_interval, self.event)
         self.requests = Requests(self)
@@ -177,7 +182,10 @@ class Session:
         alone = self._hello.get("world_size") == 1
         for meter in self._meters:
             values += taken(meter.take, steps)
+        source = self.comm.source
         values += taken(lambda n: self.comm.take(n, alone, gpu), steps)
+        if source != self.comm.source:
+            self._greet_again()
         # Before the first timed step there is no time that the waits would be a part of.
         if steps > 0:
             values += combined(values, steps, checkpoint, backwards, alone, gpu)

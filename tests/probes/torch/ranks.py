@@ -33,7 +33,9 @@ def free_port() -> int:
 def ranks(folder: Path, body: str, number: int = 2) -> Iterator[list[Peer]]:
     """The peers of `number` ranks that run `body`; all are gone at the end."""
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    shared["WORLD_SIZE"] = str(number)
+    shared["WORLD_SIZE"] = shared["LOCAL_WORLD_SIZE"] = str(number)
+    # On by itself since torch 2.13.
+    shared["TORCH_FR_BUFFER_SIZE"] = "2000"
     processes = []
     with ExitStack() as stack:
         peers = [stack.enter_context(Peer(folder / f"{n}.sock")) for n in range(number)]

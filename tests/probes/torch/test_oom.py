@@ -43,7 +43,7 @@ def told() -> Told:
 
 def observer(folder: Path, told: Told) -> tuple[OomObserver, Allocator]:
     allocator: Any = Allocator()
-    captures = Captures(allocator, folder, lambda: 7)
+    captures = Captures(allocator, folder, lambda: 7, lambda: True)
     made = OomObserver(
         allocator,
         captures,
@@ -94,7 +94,7 @@ def test_it_attaches_once_and_is_mute_when_closed(tmp_path: Path, told: Told) ->
 def test_a_recording_ends_with_a_snapshot_after_its_steps(tmp_path: Path) -> None:
     allocator: Any = Allocator()
     step = SimpleNamespace(now=10)
-    captures = Captures(allocator, tmp_path, lambda: step.now)
+    captures = Captures(allocator, tmp_path, lambda: step.now, lambda: True)
     captures.record(2)
     assert allocator.history[0][:3] == ("all", "alloc", "python")
     step.now = 11
