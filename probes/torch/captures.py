@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gpudiag.probes.errors import Unavailable
 from gpudiag.probes.torch.features import Features
 
 # The default is no limit at all: host memory would grow with every allocation.
@@ -17,7 +18,7 @@ ENTRIES = 100_000
 class Captures:
     """Writes snapshots into `folder`; for the training thread, at a step boundary.
 
-    Raises `RuntimeError` where this torch or this process has no CUDA allocator, `OSError` where
+    Raises `Unavailable` where this torch or this process has no CUDA allocator, `OSError` where
     the folder cannot be written.
     """
 
@@ -39,7 +40,7 @@ class Captures:
         """Write the snapshot, its name is made of `label`, pid and step."""
         content = self._features.snapshot() if self._on_gpu() else None
         if content is None:
-            raise RuntimeError("no allocator snapshot: this process has no CUDA allocator")
+            raise Unavailable("no allocator snapshot: this process has no CUDA allocator")
         path = self._path(label, "pickle")
         # Whoever reads finds a whole file or none.
         part = path.with_suffix(".part")
@@ -57,7 +58,7 @@ class Captures:
     def record(self, steps: int) -> None:
         """Record allocations with their Python stacks for `steps` steps; about 2 us each."""
         if not self._features.record_history or not self._on_gpu():
-            raise RuntimeError("no allocation history: this process has no CUDA allocator")
+            raise Unavailable("no allocation history: this process has no CUDA allocator")
         self._features.record_history("all", "alloc", "python", ENTRIES)
         self._until = self._step() + steps
 

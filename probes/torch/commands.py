@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpudiag.probes.errors import Unavailable
 from gpudiag.probes.torch import wire
 from gpudiag.probes.torch.guard import FAILURES
 
@@ -66,6 +67,8 @@ class Commands:
     def _do(self, handler: Handler, packet: dict[str, Any]) -> None:
         try:
             ok, detail, fields = handler(packet.get("args") or {})
+        except Unavailable as error:
+            ok, detail, fields = False, str(error), {}
         except Exception as error:
             FAILURES.note(f"command {packet.get('name')}", error)
             ok, detail, fields = False, f"{type(error).__name__}: {error}", {}

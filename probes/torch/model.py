@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudiag.probes.torch import find, inventory, setup_found
+from gpudiag.probes.torch.guard import guarded
 from gpudiag.probes.torch.meter import Value
 from gpudiag.probes.torch.optimizers import Optimizers
 
@@ -44,10 +45,13 @@ class Model:
     def autocast(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """`autocast.__enter__`, which shows the dtype that a loop computes in."""
 
+        entered = guarded(self._entered)
+
         @functools.wraps(original)
         def enter(context: Any) -> Any:
-            self._autocast = str(getattr(context, "fast_dtype", "")).removeprefix("torch.") or None
-            return original(context)
+            answer = original(context)
+            entered(context)
+            return answer
 
         return enter
 
@@ -95,3 +99,8 @@ class Model:
         totals = self.totals()
         self._next = now + max(EVERY, (self._clock() - now) * SHARE)
         return inventory.values(totals)
+
+    def _entered(self, context: Any) -> None:
+        # Recomputation enters it also where it is off.
+        if self._torch.is_autocast_enabled(context.device):
+            self._autocast = str(context.fast_dtype).removeprefix("torch.")

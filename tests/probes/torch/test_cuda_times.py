@@ -6,9 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+import gpudiag.probes.torch as gd
 from gpudiag.probes.torch.cuda_times import SPANS, CudaTimes
-from gpudiag.probes.torch.features import Features
+from gpudiag.probes.torch.cuda_times import Gpu as Told
+from gpudiag.probes.torch.current import CURRENT
+from gpudiag.probes.torch.features import CHANGED_AFTER, Features
+from gpudiag.probes.torch.waits import Waits
+from tests.probes.torch.peer import Peer
 
 
 class Gpu:
@@ -18,7 +24,7 @@ class Gpu:
         self.time = 0.0
         self.reached = 0.0
         self.capturing = False
-        self.stream = "training"
+        self.stream = Stream("training")
         self.synchronized = 0
 
 
@@ -48,6 +54,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     return made
 
 
+class Stream(str):
+    """A stream that is its name."""
+
+    __slots__ = ()
+
+    def wait_event(self, event: object) -> None:
+        assert event
+
+
 @pytest.fixture
 def times(gpu: Gpu) -> CudaTimes:
     def synchronize() -> None:
@@ -55,16 +70,15 @@ def times(gpu: Gpu) -> CudaTimes:
 
     cuda = SimpleNamespace(
         Event=Event,
-        Stream=type("Stream", (), {"wait_event": lambda *_: None}),
+        Stream=Stream,
         is_current_stream_capturing=lambda: gpu.capturing,
         current_stream=lambda: gpu.stream,
         is_initialized=lambda: True,
         synchronize=synchronize,
     )
     built = SimpleNamespace(_cuda_memoryStats=lambda *_: {})
-    torch: Any = SimpleNamespace(cuda=cuda, _C=built)
-    features: Any = SimpleNamespace(**vars(Features(torch)))
-    return CudaTimes(torch, features)
+    module: Any = SimpleNamespace(cuda=cuda, _C=built)
+    return CudaTimes(module, Features(module))
 
 
 def step(times: CudaTimes, gpu: Gpu, count: int, *, wait: float = 0.0, work: float = 10.0) -> None:
@@ -149,6 +163,105 @@ def test_a_gpu_that_never_arrives_costs_a_bounded_number_of_events(
         step(times, gpu, count)
     assert len(times._samples) <= 4
     assert len(times._marks) <= 16
+
+
+def told_at_once(times: CudaTimes, gpu: Gpu) -> Told:
+    """What is told once the GPU has come to the end of the step that is looked at."""
+    times.ended(spoiled=False)
+    gpu.reached = gpu.time
+    times.ended(spoiled=False)
+    return times.take()
+
+
+def waited(times: CudaTimes, gpu: Gpu, module: str, of: str) -> dict[str, float] | None:
+    """A step in which code of `module` has the stream `of` wait 7 ms for another."""
+
+    def wait_event(_stream: Stream, _event: object) -> None:
+        gpu.time += 7.0
+
+    namespace: dict[str, Any] = {"__name__": module, "wait": times.stream_wait(wait_event)}
+    exec("def ask(stream): wait(stream, 'event')", namespace)
+    times.begin(0)
+    namespace["ask"](Stream(of))
+    return told_at_once(times, gpu).comm
+
+
+@pytest.mark.parametrize(
+    ("module", "of", "expected"),
+    [
+        ("torch.distributed.fsdp._fully_shard._fsdp_collectives", "training", {"": 0.007}),
+        ("torch.distributed.fsdp._fully_shard._fsdp_collectives", "all_gather", {}),
+        ("prefetcher", "training", {}),
+    ],
+)
+def test_only_what_distributed_has_the_stream_of_training_wait_for_is_communication(
+    times: CudaTimes, gpu: Gpu, module: str, of: str, expected: dict[str, float]
+) -> None:
+    assert waited(times, gpu, module, of) == pytest.approx(expected)
+
+
+def test_a_work_waited_for_on_the_stream_of_training_goes_to_its_group(
+    times: CudaTimes, gpu: Gpu
+) -> None:
+    def wait(_work: object) -> bool:
+        gpu.time += 3.0
+        return True
+
+    work, group = object(), SimpleNamespace(group_name="3")
+    features: Any = SimpleNamespace(group_label=lambda _: ("3", "tp", [0, 1]))
+    waits = Waits(torch, features, times)
+    assert waits.issuing("allreduce")(lambda _: work)(group) is work
+    times.begin(0)
+    assert waits.waiting(wait)(work) is True
+    assert waits.seen == 1
+    assert told_at_once(times, gpu).comm == pytest.approx({"3:tp": 0.003})
+
+
+@pytest.mark.parametrize("sees_streams", [True, False])
+def test_waits_of_another_stream_need_that_streams_are_seen(
+    times: CudaTimes, gpu: Gpu, sees_streams: bool
+) -> None:
+    if not sees_streams:
+        times._features.stream_wait.look(None)
+    times.begin(0)
+    gpu.stream = Stream("all_gather")
+    assert times.before() is None
+    gpu.stream = Stream("training")
+    assert (told_at_once(times, gpu).sampled is not None) == sees_streams
+
+
+def test_events_that_fail_leave_the_values_out(
+    times: CudaTimes, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(Event, "record", refuse)
+    for count in range(CHANGED_AFTER):
+        step(times, gpu, count)
+    assert times.take().step is None
+    assert not times.active()
+
+
+def test_a_run_tells_the_gpus_time_and_not_the_hosts(
+    times: CudaTimes, gpu: Gpu, peer: Peer
+) -> None:
+    gd.attach(socket=peer.path)
+    session = CURRENT.session
+    assert session is not None
+    session.cuda = times
+    for _ in range(6):
+        with gd.phase("data"):
+            gpu.time += 500.0
+        gpu.time += 1500.0
+        gpu.reached = gpu.time
+        session._packet_at = session.steps.due = 0
+        gd.step()
+    gd.detach()
+    found = {v[0]: v[2] for p in peer.to_the_end() if "values" in p for v in p["values"]}
+    assert found["gpudiag_train_step_seconds"] == pytest.approx(2.0)
+    assert found["gpudiag_train_compute_seconds"] == pytest.approx(1.5)
+    assert found["gpudiag_train_data_wait_seconds"] < 0.1
 
 
 def test_nothing_is_looked_at_outside_a_step(times: CudaTimes) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import gpudiag.probes.torch as gd
+from gpudiag.probes.errors import Unavailable
 from gpudiag.probes.torch.arrivals import Arrivals
 from gpudiag.probes.torch.captures import Captures
 from gpudiag.probes.torch.cuda_times import CudaTimes
@@ -148,14 +149,14 @@ def test_without_any_feature_nothing_is_measured_and_nothing_fails(
     assert not CudaTimes(on_gpu, features).active()
     arrivals = Arrivals(features)
     assert (arrivals.sequences(), arrivals.entries(1e9)) == ([], {})
-    with pytest.raises(RuntimeError, match="no CUDA allocator"):
+    with pytest.raises(Unavailable, match="no CUDA allocator"):
         Captures(features, tmp_path, lambda: 1, lambda: True).snapshot("asked")
 
 
 def test_an_allocator_that_no_gpu_uses_is_not_asked(tmp_path: Path) -> None:
     captures = Captures(Features(stand_in(refuse)), tmp_path, lambda: 1, lambda: False)
     for ask in (lambda: captures.snapshot("asked"), lambda: captures.record(2)):
-        with pytest.raises(RuntimeError, match="no CUDA allocator"):
+        with pytest.raises(Unavailable, match="no CUDA allocator"):
             ask()
 
 

@@ -80,6 +80,17 @@ def test_autocast_is_the_precision() -> None:
     assert looking.config["precision"] == "bf16"
 
 
+def test_autocast_that_is_off_is_no_precision() -> None:
+    looking = Model(torch, Optimizers(lambda: None))
+    context = torch.autocast("cpu", dtype=torch.bfloat16, enabled=False)
+    looking.autocast(torch.autocast.__enter__)(context)
+    context.__exit__(None, None, None)
+    model = nn.Linear(2, 2)
+    looking.name(model)
+    looking.look()
+    assert looking.config["precision"] == "fp32"
+
+
 def test_recomputation_is_told_only_where_something_tells() -> None:
     assert setup_found.config([Block(True)], [], None)["recompute"] == "full"
     assert setup_found.config([Block(False)], [], None)["recompute"] == "off"
