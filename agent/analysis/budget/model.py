@@ -14,7 +14,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of one model; zeros where only the number of parameters is known.
 
     `kv_rank` and `rope` are of multi-head latent attention (DeepSeek), whose cache holds them in
-    place of keys and values; `experts` are routed ones a layer, in all but `dense_layers`.
+    place of keys and values; `experts` are routed ones a layer, in all but `dense_layers`, and
+    `shared_feed_forward` is the width of those that every token passes.
     """
 
     name: str = "model"
@@ -29,7 +30,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     vocabulary: int = 0
     tied: bool = False
     experts: int = 0
-    shared_experts: int = 0
+    experts_a_token: int = 0
+    shared_feed_forward: int = 0
     expert_feed_forward: int = 0
     dense_layers: int = 0
     q_rank: int = 0
@@ -82,7 +84,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         # A decoder beside an encoder looks at it by an attention of its own.
         attention = self.attention * (layers + self.decoder_layers)
         plain = self.dense * (layers - self._expert_layers)
-        each = 3.0 * self.hidden * self.expert_feed_forward * self.shared_experts
+        each = 3.0 * self.hidden * self.shared_feed_forward
         each += self.hidden * self.experts
         return self.embedding + attention + plain + self.routed + each * self._expert_layers
 
@@ -101,11 +103,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ENCODERS = ("bert", "roberta", "deberta", "electra", "modernbert", "xlm-roberta")
+_PLAIN = ("gpt2", "gpt_neox", "gpt_bigcode", "opt", "bloom", "falcon", "phi", "starcoder2", "t5")
+_TIED = ("gpt2", "gpt_bigcode", "opt", "bloom", "falcon", "t5", "gemma", "gemma2", "gemma3_text")
+"""Families whose configuration class ties the embeddings where config.json is silent."""
 
 
 def read(config: Mapping[str, Any]) -> Shape:
     """From a config.json; raises `UsageError` where it names no sizes that are known here."""
-    config = {**config, **config.get("text_config", {})}
+    config = {**config, **(config.get("text_config") or {})}
     kind = str(config.get("model_type", "model"))
     try:
         hidden = _first(config, "hidden_size", "n_embd", "d_model")
@@ -117,38 +122,54 @@ def read(config: Mapping[str, Any]) -> Shape:
             decoder_layers=_decoder_layers(config, layers),
             hidden=hidden,
             heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
+            kv_heads=_kv_heads(config, heads),
             head=_head(config, hidden, heads),
             feed_forward=_feed_forward(config, hidden),
             gated=_gated(config, kind),
             vocabulary=_first(config, "vocab_size"),
-            tied=bool(config.get("tie_word_embeddings", kind in ("gpt2", *_ENCODERS))),
-            experts=int(
-                config.get("n_routed_experts")
-                or config.get("num_local_experts")
-                or config.get("num_experts")
-                or 0
-            ),
-            shared_experts=int(config.get("n_shared_experts") or 0),
-            expert_feed_forward=int(
-                config.get("moe_intermediate_size") or config.get("intermediate_size") or 0
-            ),
-            dense_layers=int(config.get("first_k_dense_replace") or 0),
-            q_rank=int(config.get("q_lora_rank") or 0),
-            kv_rank=int(config.get("kv_lora_rank") or 0),
-            rope=int(config.get("qk_rope_head_dim") or 0),
-            value_head=int(config.get("v_head_dim") or 0),
+            tied=bool(config.get("tie_word_embeddings", kind in (*_TIED, *_ENCODERS))),
+            experts=_first_or_0(config, "n_routed_experts", "num_local_experts", "num_experts"),
+            experts_a_token=_first_or_0(config, "num_experts_per_tok"),
+            shared_feed_forward=_shared(config),
+            expert_feed_forward=_first_or_0(config, "moe_intermediate_size", "intermediate_size"),
+            dense_layers=_first_or_0(config, "first_k_dense_replace"),
+            q_rank=_first_or_0(config, "q_lora_rank"),
+            kv_rank=_first_or_0(config, "kv_lora_rank"),
+            rope=_first_or_0(config, "qk_rope_head_dim"),
+            value_head=_first_or_0(config, "v_head_dim"),
             generates=kind not in _ENCODERS,
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"a size in the configuration is no number: {error}") from error
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int:
+    if found := _first_or_0(config, *names):
+        return found
+    raise UsageError(f"the configuration names no {names[0]}: give --parameters instead")
+
+
+def _first_or_0(config: Mapping[str, Any], *names: str) -> int:
     for name in names:
         if config.get(name):
-            return int(config[name])
-    raise UsageError(f"the configuration names no {names[0]}: give --parameters instead")
+            if (size := int(config[name])) > 0:
+                return size
+            raise UsageError(f"{name} of the configuration is {config[name]}: it must be above 0")
+    return 0
+
+
+def _kv_heads(config: Mapping[str, Any], heads: int) -> int:
+    # Falcon's first architecture names its heads beside a `multi_query` that overrides them.
+    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+        return 1
+    return _first_or_0(config, "num_key_value_heads", "num_kv_heads") or heads
+
+
+def _shared(config: Mapping[str, Any]) -> int:
+    """DeepSeek counts its shared experts, Qwen-MoE tells the width of its one."""
+    told = _first_or_0(config, "shared_expert_intermediate_size")
+    each = _first_or_0(config, "moe_intermediate_size")
+    return told or _first_or_0(config, "n_shared_experts") * each
 
 
 def _decoder_layers(config: Mapping[str, Any], layers: int) -> int:
@@ -158,15 +179,15 @@ def _decoder_layers(config: Mapping[str, Any], layers: int) -> int:
 
 
 def _head(config: Mapping[str, Any], hidden: int, heads: int) -> int:
-    told = config.get("qk_nope_head_dim") or config.get("head_dim") or config.get("d_kv")
-    return int(told or hidden // heads)
+    told = _first_or_0(config, "qk_nope_head_dim", "head_dim", "d_kv")
+    return told or hidden // heads
 
 
 def _feed_forward(config: Mapping[str, Any], hidden: int) -> int:
-    told = config.get("intermediate_size") or config.get("n_inner") or config.get("d_ff")
-    return int(told or 4 * hidden)
+    told = _first_or_0(config, "intermediate_size", "n_inner", "d_ff", "ffn_dim")
+    return told or 4 * hidden
 
 
 def _gated(config: Mapping[str, Any], kind: str) -> bool:
     act = str(config.get("feed_forward_proj") or config.get("hidden_act") or "")
-    return act.startswith("gated") or (kind not in ("gpt2", "t5", *_ENCODERS))
+    return act.startswith("gated") or kind not in (*_PLAIN, *_ENCODERS)

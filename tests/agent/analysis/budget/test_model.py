@@ -20,6 +20,9 @@ from tests.agent.analysis.budget import configs
         (configs.BERT_LARGE, 0.335),
         (configs.T5_3B, 2.85),
         (configs.QWEN3_MOE, 30.5),
+        (configs.QWEN15_MOE, 14.3),
+        (configs.GEMMA_7B, 8.54),
+        (configs.MISTRAL_7B, 7.24),
     ],
 )
 def test_parameters_are_those_published(config, billions):
@@ -49,8 +52,24 @@ def test_the_text_part_of_a_model_with_more_counts():
     assert read({"model_type": "x", "text_config": configs.LLAMA2_7B}).layers == 32
 
 
+def test_a_text_part_that_is_null_is_none():
+    assert read({**configs.LLAMA2_7B, "text_config": None}) == read(configs.LLAMA2_7B)
+
+
+@pytest.mark.parametrize(("newer", "heads"), [(False, 1), (True, 8)])
+def test_one_head_for_all_queries(newer, heads):
+    falcon = {"multi_query": True, "new_decoder_architecture": newer, "num_kv_heads": 8}
+    assert read({**configs.LLAMA2_7B, **falcon}).kv_heads == heads
+
+
 @pytest.mark.parametrize(
-    ("config", "why"), [({}, "no hidden_size"), ({"hidden_size": "big"}, "is no number")]
+    ("config", "why"),
+    [
+        ({}, "no hidden_size"),
+        ({"hidden_size": "big"}, "is no number"),
+        ({"hidden_size": float("inf")}, "is no number"),
+        ({**configs.LLAMA2_7B, "num_hidden_layers": -3}, "must be above 0"),
+    ],
 )
 def test_what_has_no_sizes_is_told(config, why):
     with pytest.raises(UsageError, match=why):
