@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gpudiag.agent.analysis.budget.activations import kept
 from gpudiag.agent.analysis.budget.layout import BYTES, Layout, Optimizer
 from gpudiag.agent.analysis.budget.model import Shape
 
@@ -47,60 +48,63 @@ def items(shape: Shape, layout: Layout) -> list[Item | NotKnown]:
 
 
 def parameters(shape: Shape, layout: Layout) -> float:
-    """Parameters that one GPU works on: experts are parted by ep, all by tp and pp."""
-    routed = shape.routed if shape.known else 0.0
-    own = (shape.parameters - routed) + routed / layout.ep
-    return own / layout.tp / layout.pp
+    """Parameters that one GPU works on: experts are parted by ep, all by tp, layers by pp.
+
+    The first stage of a pipeline has the input embedding whole.
+    """
+    if not shape.known:
+        return shape.given / layout.tp / layout.pp
+    ends = shape.embedding if layout.pp == 1 else float(shape.vocabulary * shape.hidden)
+    return (ends + _body(shape, layout) / layout.pp) / layout.tp
+
+
+def _body(shape: Shape, layout: Layout) -> float:
+    return shape.parameters - shape.embedding - shape.routed + shape.routed / layout.ep
 
 
 def _training(shape: Shape, layout: Layout) -> list[Item | NotKnown]:
-    count, size = parameters(shape, layout), BYTES[layout.precision]
+    size = BYTES[layout.precision]
     master = MASTER if layout.precision != "fp32" else 0.0
     state = STATE[layout.optimizer] + master
-    shards = [layout.dp if layout.zero >= stage else 1 for stage in (3, 2, 1)]
+    weights, gradients, states = (_held(shape, layout, stage) for stage in (3, 2, 1))
     return [
-        Item("parameters", count * size / shards[0], "the whole run", "at its end"),
-        Item("gradients", count * max(size, 2.0) / shards[1], "backward to step", "zero_grad"),
-        Item("optimizer state", count * state / shards[2], "from the first step on", "at its end"),
+        Item("parameters", weights * size, "the whole run", "at its end"),
+        Item("gradients", gradients * max(size, 2.0), "backward to step", "by zero_grad"),
+        Item("optimizer state", states * state, "from the first step on", "at its end"),
         activations(shape, layout),
         Item("temporary buffers", CONTEXT, "the whole run", "at its end"),
-        Item("communication buffers", _communication(shape, layout), "the whole run", "never"),
+        Item("communication buffers", _communication(shape, layout), "the whole run", "at its end"),
     ]
+
+
+def _held(shape: Shape, layout: Layout, stage: int) -> float:
+    """Parameters whose weights, gradients or state one GPU holds, sharded from `stage` on."""
+    if layout.zero < stage:
+        return parameters(shape, layout)
+    # An expert has dp / ep copies to be sharded over: all in all a dp-th, whatever ep is.
+    return parameters(shape, msgspec.structs.replace(layout, ep=1)) / layout.dp
 
 
 def _communication(shape: Shape, layout: Layout) -> float:
     if layout.gpus == 1:
         return 0.0
+    if layout.dp == 1:
+        return COMMUNICATION
     if layout.zero < 3:
         return COMMUNICATION + 2.0 * BUCKET
+    if not shape.known:
+        return COMMUNICATION
     # Two layers are gathered whole: the one at work and the one fetched ahead.
-    layers = max(1, shape.layers + shape.decoder_layers)
-    gathered = 2.0 * shape.parameters / layers / layout.tp * BYTES[layout.precision]
-    return COMMUNICATION + gathered
+    layer = _body(shape, layout) / (shape.layers + shape.decoder_layers) / layout.tp
+    return COMMUNICATION + 2.0 * layer * BYTES[layout.precision]
 
 
 def activations(shape: Shape, layout: Layout) -> Item | NotKnown:
-    """Bytes kept for backward, after Korthikanti et al. (arXiv 2205.05198), equations 1 to 5.
-
-    A layer keeps sbh(10 + 24/t + 5as/(ht)) in 16 bits; selective recomputation (and attention that
-    never writes its scores, as FlashAttention) drops the last term, full keeps sbh 2. A pipeline's
-    first stage holds as many micro-batches as there are stages: all its layers' worth. On top come
-    the logits, 4 bytes each.
-    """
+    """What forward keeps for backward; of a number of parameters alone nothing can be said."""
     if not shape.known:
         missing = "the model's config.json: a number of parameters says nothing of activations"
         return NotKnown("activations", missing)
-    tokens = layout.sequence * layout.micro_batch
-    unit = tokens * shape.hidden * BYTES[layout.precision] / 2.0
-    scores = 5.0 * shape.heads * layout.sequence / shape.hidden / layout.tp
-    plain = 10.0 + 24.0 / layout.tp
-    layer = {"none": plain + scores, "selective": plain, "full": 2.0}[layout.recompute]
-    layers = shape.layers + shape.decoder_layers
-    held = unit * layer * layers
-    if layout.recompute == "full":
-        held += unit * (plain + scores)
-    logits = 4.0 * tokens * shape.vocabulary / layout.tp
-    return Item("activations", held + logits, "forward to backward", "as backward passes")
+    return Item("activations", kept(shape, layout), "forward to backward", "as backward passes")
 
 
 def _serving(shape: Shape, layout: Layout) -> list[Item | NotKnown]:

@@ -73,7 +73,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def routed(self) -> float:
         """Parameters of all routed experts of the model: what expert parallelism parts."""
-        return self.experts * 3.0 * self.hidden * self.expert_feed_forward * self._expert_layers
+        return self.experts * 3.0 * self.hidden * self.expert_feed_forward * self.expert_layers
 
     @property
     def parameters(self) -> float:
@@ -83,13 +83,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         layers = self.layers + self.decoder_layers
         # A decoder beside an encoder looks at it by an attention of its own.
         attention = self.attention * (layers + self.decoder_layers)
-        plain = self.dense * (layers - self._expert_layers)
+        plain = self.dense * (layers - self.expert_layers)
         each = 3.0 * self.hidden * self.shared_feed_forward
         each += self.hidden * self.experts
-        return self.embedding + attention + plain + self.routed + each * self._expert_layers
+        return self.embedding + attention + plain + self.routed + each * self.expert_layers
 
     @property
-    def _expert_layers(self) -> int:
+    def expert_layers(self) -> int:
+        """Layers whose feed-forward part is experts."""
         return self.layers - self.dense_layers if self.experts else 0
 
     def cache(self, size: float) -> float:

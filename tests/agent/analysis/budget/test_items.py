@@ -97,3 +97,28 @@ def test_an_encoder_has_no_cache():
 )
 def test_state_of_optimizers(how, each):
     assert told(Shape(given=1e9), Layout(**how))["optimizer state"].bytes == each * 1e9
+
+
+@pytest.mark.parametrize("ep", [1, 8, 64])
+def test_shards_of_all_gpus_are_the_whole_model(ep):
+    shape = read(configs.DEEPSEEK_V3)
+    found = told(shape, Layout(dp=64, ep=ep, zero=3))
+    assert found["parameters"].bytes * 64 == pytest.approx(2.0 * shape.parameters)
+
+
+def test_a_number_alone_gathers_no_whole_model():
+    found = told(Shape(given=70e9), Layout(dp=64, zero=3))
+    assert found["communication buffers"].bytes == 2**30
+
+
+def test_the_first_stage_has_the_embedding_whole():
+    shape = read(configs.LLAMA3_70B)
+    stage = (shape.parameters - 2 * 128256 * 8192) / 4 + 128256 * 8192
+    assert told(shape, Layout(pp=4))["parameters"].bytes == 2.0 * stage
+
+
+@pytest.mark.parametrize(("config", "gb"), [(configs.GPT3, 350), (configs.LLAMA3_70B, 141)])
+def test_weights_in_16_bits(config, gb):
+    """GPT-3's 350 GB (arXiv 2106.09685, section 1); the files of Llama-3-70B."""
+    found = told(read(config), Layout(serving=True, precision="fp16"))
+    assert found["parameters"].bytes / 1e9 == pytest.approx(gb, rel=0.01)
