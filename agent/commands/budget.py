@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,6 +32,7 @@ GIB = 2.0**30
 @click.option("--pp", type=_COUNT, default=1, help="Pipeline stages.")
 @click.option("--ep", type=_COUNT, default=1, help="Expert-parallel degree.")
 @click.option("--zero", type=click.IntRange(0, 3), default=0, help="ZeRO stage; FSDP is 3.")
+@click.option("--fsdp", is_flag=True, help="Fully sharded, as --zero 3.")
 @click.option("--precision", type=click.Choice(get_args(Precision)), default="bf16")
 @click.option("--optimizer", type=click.Choice(get_args(Optimizer)), default="adamw")
 @click.option("--micro-batch", type=_COUNT, default=1, help="Sequences at a time on one GPU.")
@@ -50,6 +52,7 @@ def command(
     gpu_memory: str,
     measured: str | None,
     as_json: bool,
+    fsdp: bool,
     **layout: Any,
 ) -> None:
     """Say what the model of CONFIG (a Hugging Face config.json) needs on one GPU.
@@ -58,6 +61,7 @@ def command(
 
     gpudiag budget config.json --dp 8 --zero 3 --micro-batch 4 --sequence 4096 --recompute full
     """
+    layout["zero"] = 3 if fsdp else layout["zero"]
     said = judge(_shape(config, parameters), Layout(**layout), units.size(gpu_memory))
     seen = units.size(measured) if measured else None
     if as_json:
@@ -74,7 +78,7 @@ def _shape(config: Path | None, parameters: float | None) -> Shape:
         except msgspec.MsgspecError as error:
             raise UsageError(f"{config} is no config.json: {error}") from error
         return read(told)
-    if not parameters or parameters <= 0:
+    if parameters is None or not 0.0 < parameters < math.inf:
         raise UsageError("name the model's config.json, or give --parameters 70e9")
     return Shape(given=parameters)
 
@@ -94,8 +98,10 @@ def _show(said: Verdict, measured: int | None) -> None:
         click.echo(f"{'measured':22} {measured / GIB:9.2f} GiB  {apart:+.0%} beside the estimate")
     click.echo(_verdict(said))
     for change in said.changes:
-        ends = "fits" if change.fits else "not yet"
+        ends = {True: "fits", False: "not yet", None: "what is known fits"}[change.fits]
         click.echo(f"  then {change.words}: {change.total / GIB:.2f} GiB, {ends}")
+    if said.fits is False and not (said.changes and said.changes[-1].fits is not False):
+        click.echo("No change known here makes it fit: a smaller model or larger GPUs are left.")
 
 
 def _verdict(said: Verdict) -> str:

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from gpudiag.agent.analysis.budget.feasible import objection
 from gpudiag.agent.analysis.budget.items import Item, NotKnown, items
 from gpudiag.agent.analysis.budget.layout import Layout
 from gpudiag.agent.analysis.budget.model import Shape
+from gpudiag.probes.errors import UsageError
 
 USABLE = 0.94
 """Of a GPU's memory: what the driver keeps and what the allocator cannot use of its segments."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change after the other, as they were put: what it costs, and the bytes it leads to."""
+    """One change on top of those before it, and the bytes it leads to; `fits` as the verdict's."""
 
     words: str
     layout: Layout
     total: float
-    fits: bool
+    fits: bool | None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -41,17 +43,26 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge(shape: Shape, layout: Layout, memory: float) -> Verdict:
-    """The verdict for GPUs of `memory` bytes; changes until it fits, where it does not."""
-    found = items(shape, layout)
-    total, usable = _total(found), memory * USABLE
-    known = all(isinstance(item, Item) for item in found)
-    fits = total <= usable if known or total > usable else None
+    """The verdict for GPUs of `memory` bytes; changes until it fits, where it does not.
+
+    Raises `UsageError` of a layout that the model cannot be spread by.
+    """
+    if against := objection(shape, layout):
+        raise UsageError(against)
+    found, usable = items(shape, layout), memory * USABLE
+    total, fits = _total(found), _fits(found, usable)
     changes = tuple(_changes(shape, layout, usable)) if fits is False else ()
     return Verdict(tuple(found), total, usable, fits, changes)
 
 
 def _total(found: list[Item | NotKnown]) -> float:
     return sum(item.bytes for item in found if isinstance(item, Item))
+
+
+def _fits(found: list[Item | NotKnown], usable: float) -> bool | None:
+    if _total(found) > usable:
+        return False
+    return True if all(isinstance(item, Item) for item in found) else None
 
 
 def _changes(shape: Shape, layout: Layout, usable: float) -> Iterator[Change]:
@@ -61,11 +72,12 @@ def _changes(shape: Shape, layout: Layout, usable: float) -> Iterator[Change]:
     for step in steps:
         while (changed := step(layout)) is not None:
             words, new = changed
-            total = _total(items(shape, new))
-            if total >= now:
+            found = items(shape, new)
+            total = _total(found)
+            if total >= now or objection(shape, new):
                 break
             layout, now = new, total
-            yield Change(words, new, total, total <= usable)
+            yield Change(words, new, total, _fits(found, usable))
             if total <= usable:
                 return
             if step in _ONCE:

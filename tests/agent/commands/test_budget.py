@@ -54,3 +54,21 @@ def test_what_names_no_model_is_told(tmp_path):
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(UsageError, match=r"no config\.json"):
         run(str(tmp_path / "x.json"))
+
+
+def test_fsdp_is_the_third_stage(config):
+    assert (
+        run(config, "--dp", "8", "--fsdp").output == run(config, "--dp", "8", "--zero", "3").output
+    )
+
+
+def test_what_nothing_makes_fit_is_told(config):
+    done = run(config, "--gpu-memory", "1GiB")
+    assert done.exit_code == 1
+    assert "No change known here makes it fit" in done.output
+
+
+@pytest.mark.parametrize("count", ["nan", "inf", "-1", "0"])
+def test_what_is_no_count_is_refused(count):
+    with pytest.raises(UsageError, match="--parameters"):
+        run("--parameters", count)

@@ -71,7 +71,7 @@ def test_a_latent_cache_is_whole_on_every_gpu():
 
 
 def test_experts_are_parted_by_their_own_degree():
-    found = told(read(configs.DEEPSEEK_V3), Layout(serving=True, ep=64, precision="fp8"))
+    found = told(read(configs.DEEPSEEK_V3), Layout(serving=True, dp=64, ep=64, precision="fp8"))
     # 671 billion with 654 routed: 17 and a 64th of those.
     assert found["parameters"].bytes / 1e9 == pytest.approx(27.3, abs=0.5)
 

@@ -61,3 +61,8 @@ def test_every_item_says_how_long_it_lives(serving):
         assert isinstance(item, Item)
         assert item.lives
         assert item.released
+
+
+def test_a_change_is_not_called_fitting_where_an_item_is_not_known():
+    said = judge(Shape(given=70e9), Layout(dp=64), H100)
+    assert [change.fits for change in said.changes] == [False] * (len(said.changes) - 1) + [None]
