@@ -25,7 +25,7 @@ from gpudiag.probes.nvml.probe import Nvml
 from gpudiag.probes.processes import Processes
 from gpudiag.probes.remote_space import RemoteSpace
 from gpudiag.probes.serving.canary import Canary
-from gpudiag.probes.serving.discovery import discover
+from gpudiag.probes.serving.discovery import Discovery
 from gpudiag.probes.serving.servers import Servers
 
 KMSG = Path("/dev/kmsg")
@@ -85,7 +85,7 @@ def _serving(config: Config, _: Inventory) -> Probe:
         )
         for one in settings.servers
     ]
-    return Servers(servers, discover if settings.discover else None)
+    return Servers(servers, Discovery() if settings.discover else None)
 
 
 FACTORIES: dict[str, Factory] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpudiag.agent.clock import Clock
 from gpudiag.probes import Event, Labels, Probe, Record, Sample, labels
-from gpudiag.probes.errors import Unavailable
+from gpudiag.probes.errors import Partly, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +113,8 @@ class _Worker:
         events: list[Event] = []
         try:
             _sort(self.probe.read(), samples, events)
+        except Partly as reason:
+            self._partly(samples, replace(self._status, ok=False, detail=str(reason)))
         except Unavailable as reason:
             self._failed(samples, ProbeStatus(self.probe.name, available=False, detail=str(reason)))
         except Exception as error:
@@ -133,15 +135,25 @@ class _Worker:
         self._told_at = began
         self._scheduler.put(samples + self._about(), events)
 
+    def _partly(self, samples: list[Sample], status: ProbeStatus) -> None:
+        self._turn_to(replace(status, available=True))
+        given = {(s.metric, s.labels) for s in samples}
+        now = self._clock.now()
+        samples += [Sample(name, of, now, float("nan")) for name, of in self._alive - given]
+        self._alive = given
+
     def _failed(self, samples: list[Sample], status: ProbeStatus) -> None:
-        if status.detail != self._status.detail:
-            level = logging.WARNING if status.available else logging.INFO
-            log.log(level, "probe %s: %s", self.probe.name, status.detail)
-        self._status = status
+        self._turn_to(status)
         # What it gave before is not known any more: mark it stale rather than let it linger.
         now = self._clock.now()
         samples[:] = [Sample(metric, of, now, float("nan")) for metric, of in self._alive]
         self._alive.clear()
+
+    def _turn_to(self, status: ProbeStatus) -> None:
+        if status.detail != self._status.detail:
+            level = logging.WARNING if status.available else logging.INFO
+            log.log(level, "probe %s: %s", self.probe.name, status.detail)
+        self._status = status
 
     def _about(self) -> list[Sample]:
         status, now = self._status, self._clock.now()

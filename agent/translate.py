@@ -7,27 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from gpudiag.agent.joining import JOINED_SECONDS, OURS, Joiner
 from gpudiag.probes import Labels, Sample, catalog
 from gpudiag.probes.catalog.dialects import Dialect, Meaning, dialects
 
-OURS = "gpudiag_"
 OWN_RANK = 0
 MAX_SERIES = 50_000
 """Foreign label sets remembered; pods that come and go would grow them for ever."""
 
-JOINED_SECONDS = 60.0
-"""A process whose series have not come for so long is gone, and its part with it."""
-
 BELIEVED_SECONDS = 300.0
-"""How long a better source may be silent about a GPU before the next one is believed."""
+"""How long a better source may be silent about a GPU or a server before the next is believed."""
 
 
 @dataclass(slots=True)
 class _Foreign:
     """One foreign series: what it means, and what must be remembered of it."""
 
+    dialect: Dialect
     meaning: Meaning
-    rank: int
     labels: Labels
     read_at: float = 0.0
     code: int | None = None
@@ -38,22 +35,49 @@ class Translator:
     """Translates batches; keeps per series only what a change needs to be seen."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[str, Labels], _Foreign | None] = {}
+        self._dialects = {dialect.name: dialect for dialect in dialects()}
+        self._of = {name: dialect for dialect in reversed(dialects()) for name in dialect.meanings}
+        self._better = frozenset(
+            name
+            for dialect in dialects()
+            for meanings in dialect.meanings.values()
+            for meaning in meanings
+            for name in meaning.unless
+        )
+        self._series: dict[tuple[str, Labels], tuple[_Foreign, ...] | None] = {}
         self._told_by: dict[tuple[str, str], tuple[int, float]] = {}
-        self._parts: dict[tuple[str, Labels], dict[tuple[str, Labels], Sample]] = {}
+        self._seen: dict[tuple[str, str], float] = {}
+        self._joiner = Joiner()
 
     def samples(self, samples: Iterable[Sample]) -> list[Sample]:
         """The batch in our words. Names of no known dialect pass as they are."""
         found = list(samples)
         if not self._series and all(sample[0].startswith(OURS) for sample in found):
             return found
+        self._note_better(found)
+        if any((sample.metric, sample.labels) not in self._series for sample in found):
+            # At first sight whom to believe is not known yet: the better sources go first.
+            found.sort(key=self._rank)
         out: list[Sample] = []
         for sample in found:
             out += self._own(sample) if sample[0].startswith(OURS) else self._foreign(sample)
+        if found:
+            earliest = min(sample.time for sample in found)
+            out += self._joiner.derived(self._dialects, earliest)
         return out
 
+    def _rank(self, sample: Sample) -> int:
+        dialect = self._of.get(sample.metric)
+        return dialect.rank if dialect else OWN_RANK
+
+    def _note_better(self, samples: list[Sample]) -> None:
+        """Names that put others aside, wherever they stand in the batch."""
+        for metric, pairs, time, _ in samples:
+            if metric in self._better:
+                self._seen[metric, _named(pairs, "server")] = time
+
     def _own(self, sample: Sample) -> Iterable[Sample]:
-        uuid = _uuid(sample.labels)
+        uuid = _named(sample.labels, "uuid")
         if uuid:
             self._told_by[sample.metric, uuid] = OWN_RANK, sample.time
         return (sample,)
@@ -63,56 +87,80 @@ class Translator:
         if key not in self._series:
             if len(self._series) >= MAX_SERIES:
                 self._series.clear()
-                self._parts.clear()
-            self._series[key] = _understood(*key)
-        series = self._series[key]
-        if series is None:
+                self._seen.clear()
+                self._joiner.clear()
+            self._series[key] = _understood(self._of.get(sample.metric), *key)
+        meant = self._series[key]
+        if meant is None:
             return (sample,)
-        if not self._believed(series, sample.time):
+        return [ours for series in meant for ours in self._meant(series, sample)]
+
+    def _meant(self, series: _Foreign, sample: Sample) -> Iterable[Sample]:
+        if not self._believed(series, sample) or self._put_aside(series.meaning, sample):
             return ()
         if series.meaning.kind in ("sum", "max"):
-            return (self._joined(series, key, sample),)
+            ours = self._joiner.add(series.dialect, series.meaning, series.labels, sample)
+            return (ours,) if ours.metric.startswith(OURS) else ()
         return _translated(series, sample)
 
-    def _joined(self, series: _Foreign, key: tuple[str, Labels], sample: Sample) -> Sample:
-        """Ours from all of theirs that are fresh; within one reading the last of them is whole."""
-        meaning = series.meaning
-        parts = self._parts.setdefault((meaning.to, series.labels), {})
-        parts[key] = sample
-        fresh = [
-            part.value
-            for part in parts.values()
-            if sample.time - part.time <= JOINED_SECONDS and not math.isnan(part.value)
-        ]
-        value = (sum(fresh) if meaning.kind == "sum" else max(fresh)) if fresh else math.nan
-        return Sample(meaning.to, series.labels, sample.time, value * meaning.factor)
+    def _put_aside(self, meaning: Meaning, sample: Sample) -> bool:
+        server = _named(sample.labels, "server") if meaning.unless else ""
+        return any(
+            sample.time - self._seen.get((name, server), -math.inf) <= JOINED_SECONDS
+            for name in meaning.unless
+        )
 
-    def _believed(self, series: _Foreign, time: float) -> bool:
-        key = series.meaning.to, _uuid(series.labels) or _server(series.labels)
-        rank, at = self._told_by.get(key, (series.rank, time))
-        if series.rank > rank and time - at <= BELIEVED_SECONDS:
+    def _believed(self, series: _Foreign, sample: Sample) -> bool:
+        of = _named(series.labels, "uuid") or _named(series.labels, "server")
+        key, own, time = (series.meaning.to, of), series.dialect.rank, sample.time
+        rank, at = self._told_by.get(key, (own, time))
+        if own > rank and time - at <= BELIEVED_SECONDS:
             return False
-        self._told_by[key] = series.rank, time
+        self._told_by[key] = own, time
         return True
 
 
-def _understood(metric: str, labels: Labels) -> _Foreign | None:
-    for dialect in dialects():
-        meaning = dialect.meanings.get(metric)
-        if meaning is not None:
-            return _Foreign(meaning, dialect.rank, _labels(dialect, meaning, labels))
-    return None
+def _understood(
+    dialect: Dialect | None, metric: str, labels: Labels
+) -> tuple[_Foreign, ...] | None:
+    """What a series means, which may be several things or nothing; None where nobody knows it."""
+    if dialect is None:
+        return None
+    named = dict(labels)
+    return tuple(
+        _Foreign(dialect, meaning, ours)
+        for meaning in dialect.meanings[metric]
+        if all(named.get(name) == value for name, value in meaning.where)
+        if (ours := _labels(dialect, meaning, named)) is not None
+    )
 
 
-def _labels(dialect: Dialect, meaning: Meaning, labels: Labels) -> Labels:
-    names = dialect.labels | {name: name for name in meaning.keep} | dict(meaning.rename)
-    ours = {names[name]: value for name, value in labels if name in names and value}
-    ours = {name: meaning.values.get((name, value), value) for name, value in ours.items()}
+def _labels(dialect: Dialect, meaning: Meaning, theirs: dict[str, str]) -> Labels | None:
+    """Ours of theirs; None where a label's value says that the series is not meant."""
+    names = {**dialect.labels, **{name: name for name in meaning.keep}, **dict(meaning.rename)}
+    ours = {names[name]: value for name, value in theirs.items() if name in names and value}
+    worded = _worded(meaning, ours)
+    if worded is None:
+        return None
+    ours = worded
+    identity = next((theirs[name] for name in dialect.identity if theirs.get(name)), "")
+    if identity:
+        ours["server"] = identity
     if "le" in ours and meaning.le != 1.0:
         ours["le"] = f"{float(ours['le']) * meaning.le:g}".replace("inf", "+Inf")
     if dialect.uuid_prefix and not ours.get("uuid", "").startswith(dialect.uuid_prefix):
         ours["uuid"] = dialect.uuid_prefix + ours.get("uuid", "")
     return tuple(sorted((ours | dict(meaning.add)).items()))
+
+
+def _worded(meaning: Meaning, ours: dict[str, str]) -> dict[str, str] | None:
+    for label in {label for label, _ in meaning.values}:
+        theirs = ours.get(label, "")
+        word = meaning.values.get((label, theirs)) or meaning.values.get((label, "*"))
+        if word is None:
+            return None
+        ours[label] = word
+    return ours
 
 
 def _translated(series: _Foreign, sample: Sample) -> Iterator[Sample]:
@@ -147,9 +195,5 @@ def _with(labels: Labels, name: str, value: str) -> Labels:
     return tuple(sorted((*labels, (name, value))))
 
 
-def _server(labels: Labels) -> str:
-    return next((value for name, value in labels if name == "server"), "")
-
-
-def _uuid(labels: Labels) -> str:
-    return next((value for name, value in labels if name == "uuid"), "")
+def _named(labels: Labels, name: str) -> str:
+    return next((value for label, value in labels if label == name), "")

@@ -13,5 +13,9 @@ class UsageError(GpudiagError):
     exit_code = 2
 
 
+class Partly(GpudiagError):
+    """Some sources of a probe gave nothing: what it gave before this counts all the same."""
+
+
 class Unavailable(GpudiagError):
     """The source is not on this machine (no InfiniBand, no driver): absent, not a failure."""

@@ -66,6 +66,9 @@ class Exchange:
             with self._send(method, path, headers, body) as response:
                 if not 200 <= response.status < 300:
                     raise self._refusal(response)
+                coding = response.getheader("Content-Encoding") or "identity"
+                if coding.lower() != "identity":
+                    raise Unanswered("garbage", f"compressed ({coding}), which was not asked for")
                 yield from self._pieces(response, self._limit)
         # Before OSError, of which both are kinds.
         except TimeoutError as error:

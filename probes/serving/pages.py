@@ -6,12 +6,16 @@ numbers in their own ways, or end in the middle.
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterator
 
 MAX_SAMPLES = 20_000
 """Of one page: servers with many models have some thousands."""
+
+MAX_LINE = 16_384
+"""Characters; a longer one is none of a metric's."""
 
 _LINE = re.compile(
     r'([a-zA-Z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?'
@@ -26,13 +30,17 @@ Row = tuple[str, tuple[tuple[str, str], ...], float]
 """Name, sorted labels, value."""
 
 
-def rows(text: str) -> Iterator[Row]:
-    """The samples of a page, at most `MAX_SAMPLES`; a line that is none is passed over."""
+def rows(text: str, prefixes: tuple[str, ...] = ("",)) -> Iterator[Row]:
+    """The samples of a page whose name begins so, at most `MAX_SAMPLES`; a line that is none is
+    passed over.
+    """
     count = 0
-    for line in text.splitlines():
-        if not line or line[0] == "#":
+    # Not splitlines: a label may hold what Unicode calls a line's end, and a list of all costs
+    # a multiple of the page.
+    for line in io.StringIO(text, newline="\n"):
+        if line[0] == "#" or not line.startswith(prefixes) or len(line) > MAX_LINE:
             continue
-        row = _row(line)
+        row = _row(line.rstrip("\r\n"))
         if row is not None:
             yield row
             count += 1

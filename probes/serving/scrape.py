@@ -1,30 +1,25 @@
-"""One look at one server: its page, its health, and what both say in our words."""
+"""One look at one server: its page, its health, and what both say."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from gpudiag.probes import Sample, labels
 from gpudiag.probes.catalog.dialects import dialects
-from gpudiag.probes.serving.canary_fetch import Exchange, Unanswered
+from gpudiag.probes.serving.asking import Asking, Open, exchange
+from gpudiag.probes.serving.canary_fetch import Unanswered
+from gpudiag.probes.serving.copies import Copies
 from gpudiag.probes.serving.engines import Engine, engines, of_page
+from gpudiag.probes.serving.health import Health, health, models
 from gpudiag.probes.serving.pages import Row, rows
-
-SECONDS = 4.0
-"""For the page and for the health together, each: less than the cadence of 5 s."""
-
-MAX_PAGE_BYTES = 8 * 1024**2
-CONFIGURED = "vllm:cache_config_info"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """Where a server is, as configured or found. `engine` is a kind's name, "" to tell it by the
-    page; `headers` may hold a key.
+    page; `page` and `health` are paths or whole addresses; `headers` may hold a key.
     """
 
     name: str
@@ -37,32 +32,39 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look gave; `trouble` is why there is no page, "" where there is one."""
+    """What one look gave; `trouble` is why there is no page, "" where there is one.
+
+    `state` changes when something happened to the server, of which `words` tell.
+    """
 
     samples: tuple[Sample, ...]
     trouble: str = ""
+    state: tuple[bool | None, ...] = ()
+    words: str = ""
 
 
-def look(server: Server, now: float, exchange: Callable[[str, float], Exchange]) -> Looked:
-    """Ask for page and health; a server that does not answer is down, and nothing else is told."""
+def look(server: Server, now: float, copies: Copies, open_: Open = exchange) -> Looked:
+    """Ask for page and health; what is not answered is not told."""
+    asking = Asking(server.url, server.headers, open_)
     name = labels(server=server.name)
     try:
-        text = _asked(server, server.page, exchange).decode("utf-8", "replace")
+        text = asking.get(server.page).decode("utf-8", "replace")
     except Unanswered as error:
-        return Looked((Sample("gpudiag_serving_up", name, now, 0.0),), f"{server.name}: {error}")
-    found = list(rows(text))
-    engine = engines().get(server.engine) or of_page(row[0] for row in found)
-    if engine is None and not server.engine:
-        trouble = f"{server.name}: its page {server.page} has no name of a known server"
-        return Looked((Sample("gpudiag_serving_up", name, now, 1.0),), trouble)
-    return Looked(
-        (
-            Sample("gpudiag_serving_up", name, now, 1.0),
-            *_health(server, engine, now, exchange),
-            *_told(server, found, now),
-            *_configured(server, found, now),
-        )
+        return _without_page(server, now, error, asking)
+    wanted = known_prefixes()
+    found = list(rows(text, wanted))
+    kind = engines().get(server.engine) or of_page({row[0] for row in found})
+    trouble = "" if kind else f"its page {server.page} has no name of a known server"
+    if kind and copies.repeated(server.name, kind, text):
+        found, trouble = [], f"its page {server.page} is a copy that has not moved for a minute"
+    said = health(kind, server.health, asking)
+    samples = (
+        Sample("gpudiag_serving_up", name, now, 1.0),
+        *said.samples(server.name, now),
+        *models(kind, server.name, _models(found), now, asking),
+        *_told(server, found, now),
     )
+    return _looked(server, samples, trouble, said)
 
 
 @cache
@@ -71,41 +73,35 @@ def known_names() -> frozenset[str]:
     return frozenset(name for dialect in dialects() for name in dialect.meanings)
 
 
-def _asked(server: Server, path: str, exchange: Callable[[str, float], Exchange]) -> bytes:
-    asking = exchange(server.url, time.monotonic() + SECONDS)
-    try:
-        return b"".join(asking.ask("GET", path, {"Accept": "*/*", **server.headers}))
-    finally:
-        asking.close()
+@cache
+def known_prefixes() -> tuple[str, ...]:
+    """Beginnings of the names that inference servers give."""
+    told = {engine.dialect for engine in engines().values()}
+    return tuple({p for dialect in dialects() if dialect.name in told for p in dialect.prefix})
 
 
-def _health(
-    server: Server, engine: Engine | None, now: float, exchange: Callable[[str, float], Exchange]
-) -> Iterator[Sample]:
-    path = server.health or (engine.health if engine else "")
-    if not path:
-        return
+def _without_page(server: Server, now: float, error: Unanswered, asking: Asking) -> Looked:
+    """An HTTP error is an answer: the server is up, though its page is not to be had."""
+    up = error.status > 0
+    kind: Engine | None = engines().get(server.engine)
+    said = health(kind, server.health, asking) if up else Health(words=str(error))
     name = labels(server=server.name)
-    status = 200
-    try:
-        body = _asked(server, path, exchange)
-        well = not (engine and engine.ready) or _word(body) == engine.ready
-    except Unanswered as error:
-        if error.outcome == "busy":
-            # A full queue is no illness: restarting a busy server for it is the known mistake.
-            return
-        status, well = error.status, False
-    yield Sample("gpudiag_serving_ready", name, now, float(well))
-    if engine and engine.dead and status:
-        yield Sample("gpudiag_serving_engine_up", name, now, float(status != engine.dead))
+    samples = (Sample("gpudiag_serving_up", name, now, float(up)), *said.samples(server.name, now))
+    return _looked(server, samples, str(error), said, up=up)
 
 
-def _word(body: bytes) -> str:
-    try:
-        told = json.loads(body)
-    except ValueError:
-        return ""
-    return str(told.get("status", "")) if isinstance(told, dict) else ""
+def _looked(
+    server: Server, samples: tuple[Sample, ...], trouble: str, said: Health, *, up: bool = True
+) -> Looked:
+    told = f"{server.name}: {trouble}" if trouble else ""
+    state = (up, said.ready, said.engine_up)
+    return Looked(
+        samples, told, state, f"{server.name} {'is up' if up else 'is down'}: {said.words}"
+    )
+
+
+def _models(found: list[Row]) -> set[str]:
+    return {value for _, pairs, _ in found for name, value in pairs if name == "model"}
 
 
 def _told(server: Server, found: list[Row], now: float) -> Iterator[Sample]:
@@ -114,20 +110,3 @@ def _told(server: Server, found: list[Row], now: float) -> Iterator[Sample]:
         if metric in wanted:
             ours = dict(pairs) | {"server": server.name}
             yield Sample(metric, tuple(sorted(ours.items())), now, value)
-
-
-def _configured(server: Server, found: list[Row], now: float) -> Iterator[Sample]:
-    """How vLLM's cache was set up, of its info metric."""
-    for metric, pairs, _ in found:
-        if metric != CONFIGURED:
-            continue
-        told = dict(pairs)
-        caching = told.get("enable_prefix_caching", "")
-        of = labels(server=server.name, prefix_caching=caching.lower())
-        yield Sample("gpudiag_serving_config_info", of, now, 1.0)
-        try:
-            tokens = int(told["block_size"]) * int(told["num_gpu_blocks"])
-        except (KeyError, ValueError):
-            continue
-        name = labels(server=server.name, engine=told.get("engine", ""))
-        yield Sample("gpudiag_serving_kv_tokens_capacity", name, now, float(tokens))

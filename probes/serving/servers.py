@@ -6,12 +6,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from gpudiag.probes import Sample
-from gpudiag.probes.errors import GpudiagError, Unavailable
-from gpudiag.probes.serving.canary_fetch import Exchange
-from gpudiag.probes.serving.scrape import MAX_PAGE_BYTES, Looked, Server, look
+from gpudiag.probes import MAX_LINE, Event, Record
+from gpudiag.probes.errors import Partly, Unavailable
+from gpudiag.probes.serving.copies import Copies
+from gpudiag.probes.serving.scrape import Looked, Server, look
 
 DISCOVER_SECONDS = 60.0
+FORGET_SECONDS = 900.0
+"""A server that was found and is gone is down for so long, rather than never to have been."""
+
 MOST_AT_ONCE = 8
 
 METRICS = frozenset(
@@ -19,8 +22,7 @@ METRICS = frozenset(
         "gpudiag_serving_up",
         "gpudiag_serving_ready",
         "gpudiag_serving_engine_up",
-        "gpudiag_serving_config_info",
-        "gpudiag_serving_kv_tokens_capacity",
+        "gpudiag_serving_model_loaded",
     }
 )
 """Its own; all else passes under the servers' names and is translated where samples come in."""
@@ -43,15 +45,17 @@ class Servers:
         self.cadence = 5.0
         self._servers = servers
         self._discover = discover
-        self._found: list[Server] = []
+        self._found: dict[str, tuple[Server, float]] = {}
         self._looked_at = -DISCOVER_SECONDS
         self._now = now
         self._monotonic = monotonic
+        self._copies = Copies(monotonic)
+        self._states: dict[str, tuple[bool | None, ...]] = {}
         self._threads: ThreadPoolExecutor | None = None
 
-    def read(self) -> Iterator[Sample]:
+    def read(self) -> Iterator[Record]:
         """Every server's samples. Raises `Unavailable` where there is none to look at, and
-        `GpudiagError`, after all samples, where one gave no page.
+        `Partly`, after all samples, where one gave no page.
         """
         servers = [*self._servers, *self._discovered()]
         if not servers:
@@ -59,11 +63,12 @@ class Servers:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="serving")
         looks = list(self._threads.map(self._look, servers))
-        for looked in looks:
+        for server, looked in zip(servers, looks, strict=True):
             yield from looked.samples
+            yield from self._turn(server, looked)
         troubles = [looked.trouble for looked in looks if looked.trouble]
         if troubles:
-            raise GpudiagError("; ".join(troubles)[:500])
+            raise Partly("; ".join(troubles)[:500])
 
     def close(self) -> None:
         """Let the threads end."""
@@ -71,17 +76,25 @@ class Servers:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, server: Server) -> Looked:
-        return look(server, self._now(), _exchange)
+        return look(server, self._now(), self._copies)
+
+    def _turn(self, server: Server, looked: Looked) -> Iterator[Event]:
+        """An event when a server turns; one that is well from the beginning is none."""
+        before = self._states.get(server.name)
+        self._states[server.name] = looked.state
+        if before == looked.state or (before is None and False not in looked.state):
+            return
+        line = looked.words[:MAX_LINE]
+        yield Event(self._now(), "serving", line, "health", {"server": server.name})
 
     def _discovered(self) -> list[Server]:
         if self._discover is None:
             return []
-        if self._monotonic() - self._looked_at >= DISCOVER_SECONDS:
-            self._looked_at = self._monotonic()
+        now = self._monotonic()
+        if now - self._looked_at >= DISCOVER_SECONDS:
+            self._looked_at = now
             known = {server.url for server in self._servers}
-            self._found = [server for server in self._discover() if server.url not in known]
-        return self._found
-
-
-def _exchange(url: str, deadline: float) -> Exchange:
-    return Exchange(url, deadline, limit=MAX_PAGE_BYTES)
+            found = {s.url: (s, now) for s in self._discover() if s.url not in known}
+            kept = {u: one for u, one in self._found.items() if now - one[1] < FORGET_SECONDS}
+            self._found = kept | found
+        return [server for server, _ in self._found.values()]

@@ -7,7 +7,7 @@ import pytest
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.scheduler import Scheduler
 from gpudiag.probes import Event, Sample, labels
-from gpudiag.probes.errors import Unavailable
+from gpudiag.probes.errors import Partly, Unavailable
 
 METRIC = "gpudiag_host_load1"
 
@@ -121,3 +121,18 @@ def test_stop_closes_the_probe(run):
 
 def test_labels_are_sorted_pairs():
     assert labels(uuid="u", gpu="0") == (("gpu", "0"), ("uuid", "u"))
+
+
+def test_what_came_before_a_part_failed_counts_and_the_rest_is_stale(run):
+    def partly():
+        yield Sample(METRIC, (), 2.0, 3.0)
+        raise Partly("b: no connection")
+
+    both = [Sample(METRIC, (), 1.0, 2.5), Sample(METRIC, (("b", "c"),), 1.0, 4.0)]
+    scheduler = run(FakeProbe(both, partly))
+    scheduler.batches.get(timeout=5)
+    told = {s.labels: s.value for s in scheduler.batches.get(timeout=5)[0] if s.metric == METRIC}
+    assert told[()] == 3.0
+    assert math.isnan(told[("b", "c"),])
+    (status,) = scheduler.statuses()
+    assert (status.ok, status.available, status.detail) == (False, True, "b: no connection")

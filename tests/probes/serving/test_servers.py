@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudiag.probes.errors import GpudiagError, Unavailable
-from gpudiag.probes.serving.canary_fetch import Exchange
-from gpudiag.probes.serving.discovery import discover, ports
+from gpudiag.probes import Sample
+from gpudiag.probes.errors import Partly, Unavailable
 from gpudiag.probes.serving.scrape import Server
 from gpudiag.probes.serving.servers import Servers
 from tests.modelserver import model_server, send
@@ -19,15 +18,24 @@ VLLM = (PAGES / "vllm-0.33.txt").read_text()
 
 
 def read(*servers):
-    """Values by name and engine's status, and the trouble told at the end."""
-    probe, told, trouble = Servers(servers), {}, ""
-    try:
-        for sample in probe.read():
-            told[sample.metric, dict(sample.labels)["server"]] = sample.value
-    except GpudiagError as error:
-        trouble = str(error)
+    """Values by name and server, and the trouble told at the end."""
+    probe = Servers(servers)
+    told, trouble, _ = once(probe)
     probe.close()
     return told, trouble
+
+
+def once(probe):
+    told, trouble, events = {}, "", []
+    try:
+        for record in probe.read():
+            if isinstance(record, Sample):
+                told[record.metric, dict(record.labels)["server"]] = record.value
+            else:
+                events.append(record)
+    except Partly as error:
+        trouble = str(error)
+    return told, trouble, events
 
 
 def server(at, name="s", **more):
@@ -42,7 +50,7 @@ def test_a_server_is_up_ready_and_tells_its_figures():
     assert told["gpudiag_serving_ready", "s"] == 1.0
     assert told["gpudiag_serving_engine_up", "s"] == 1.0
     assert told["vllm:num_requests_running", "s"] == 12.0
-    assert told["gpudiag_serving_kv_tokens_capacity", "s"] == 16000.0
+    assert told["vllm:cache_config_info", "s"] == 1.0
     assert ("python_info", "s") not in told
 
 
@@ -82,7 +90,9 @@ def test_one_that_is_down_costs_the_others_nothing():
         (lambda h: send(h, 302, "", {"Location": "http://elsewhere/"}), "not followed"),
         (lambda h: send(h, 500, "broken"), "HTTP 500"),
         (lambda h: send(h, 200, "x" * (9 * 1024**2)), "more than 8388608 bytes"),
+        (lambda h: send(h, 200, "x", {"Content-Encoding": "gzip"}), "compressed (gzip)"),
         ("node_load1 1", "no name of a known server"),
+        ("", "no name of a known server"),
     ],
 )
 def test_what_is_no_page_is_told_in_a_line(answer, why):
@@ -115,27 +125,86 @@ def test_without_servers_it_is_not_here():
         list(Servers([]).read())
 
 
-def test_listening_ports_are_told(tmp_path):
-    (tmp_path / "net").mkdir()
-    (tmp_path / "net" / "tcp").write_text(
-        "  sl  local_address rem_address   st\n"
-        "   0: 0100007F:1F90 00000000:0000 0A\n"
-        "   1: 0100007F:0050 0100007F:1234 01\n"
-    )
-    assert ports(tmp_path) == [8080]
-
-
-def test_a_server_of_the_pod_is_found_by_its_page(tmp_path):
-    with model_server(metrics=VLLM) as at:
-        port = int(at.url.rpartition(":")[2])
-        (tmp_path / "net").mkdir()
-        (tmp_path / "net" / "tcp").write_text(f"head\n 0: 0100007F:{port:04X} 00000000:0000 0A\n")
-        (found,) = discover(tmp_path, Exchange)
-    assert (found.name, found.engine) == (f"vllm-{port}", "vllm")
-
-
 def test_what_was_found_is_looked_at_beside_what_is_named():
     with model_server(metrics=VLLM, health="") as at:
         probe = Servers([], lambda: [server(at, "found")])
-        assert {dict(s.labels)["server"] for s in probe.read()} == {"found"}
+        assert {server for _, server in once(probe)[0]} == {"found"}
+        probe.close()
+
+
+def test_a_server_that_was_found_and_is_gone_is_down():
+    clock = [0.0]
+    gone = Server("found", "http://127.0.0.1:1")
+    found = [gone]
+    probe = Servers([], lambda: found, monotonic=lambda: clock[0])
+    once(probe)
+    found.clear()
+    clock[0] = 600.0
+    assert once(probe)[0]["gpudiag_serving_up", "found"] == 0.0
+    clock[0] = 2000.0
+    with pytest.raises(Unavailable):
+        list(probe.read())
+
+
+def test_an_answer_that_is_an_error_is_an_answer():
+    with model_server(metrics=lambda h: send(h, 500, "broken")) as at:
+        told, trouble = read(server(at))
+    assert told["gpudiag_serving_up", "s"] == 1.0
+    assert trouble.startswith("s: HTTP 500")
+
+
+def test_an_endpoint_that_is_not_there_says_nothing():
+    with model_server(metrics=VLLM) as at:
+        told, _ = read(server(at))
+    assert ("gpudiag_serving_ready", "s") not in told
+    assert ("gpudiag_serving_engine_up", "s") not in told
+
+
+def test_page_and_health_may_be_elsewhere():
+    page = (PAGES / "ray-serve.txt").read_text()
+    with model_server(metrics=page) as figures, model_server(health="") as at:
+        told, trouble = read(server(at, page=f"{figures.url}/metrics", health="/health"))
+    assert trouble == ""
+    assert told["gpudiag_serving_ready", "s"] == 1.0
+    assert told["ray_serve_deployment_queued_queries", "s"] == 1.0
+
+
+def test_turns_are_told_once():
+    health = [200]
+    with model_server(metrics=VLLM, health=lambda h: send(h, health[0], "EngineDeadError")) as at:
+        probe = Servers([server(at)])
+        assert once(probe)[2] == []
+        health[0] = 503
+        (event,) = once(probe)[2]
+        assert once(probe)[2] == []
+        health[0] = 200
+        assert len(once(probe)[2]) == 1
+        probe.close()
+    assert (event.source, event.type, event.fields["server"]) == ("serving", "health", "s")
+    assert event.line == "s is up: /health: HTTP 503: EngineDeadError"
+
+
+def test_a_page_that_a_cache_shows_again_and_again_is_no_news():
+    clock = [0.0]
+    page = "process_cpu_seconds_total 5.0\n" + VLLM
+    with model_server(metrics=page, health="") as at:
+        probe = Servers([server(at)], monotonic=lambda: clock[0])
+        assert ("vllm:num_requests_running", "s") in once(probe)[0]
+        clock[0] = 61.0
+        told, trouble, _ = once(probe)
+        probe.close()
+    assert "a copy" in trouble
+    assert told.keys() == {("gpudiag_serving_up", "s"), *READY}
+
+
+READY = {("gpudiag_serving_ready", "s"), ("gpudiag_serving_engine_up", "s")}
+
+
+def test_a_page_without_a_pulse_may_stand_still():
+    clock = [0.0]
+    with model_server(metrics=VLLM, health="") as at:
+        probe = Servers([server(at)], monotonic=lambda: clock[0])
+        once(probe)
+        clock[0] = 600.0
+        assert once(probe)[1] == ""
         probe.close()
