@@ -146,11 +146,25 @@ def _labels(dialect: Dialect, meaning: Meaning, theirs: dict[str, str]) -> Label
     identity = next((theirs[name] for name in dialect.identity if theirs.get(name)), "")
     if identity:
         ours["server"] = identity
-    if "le" in ours and meaning.le != 1.0:
-        ours["le"] = f"{float(ours['le']) * meaning.le:g}".replace("inf", "+Inf")
+    if meaning.to.endswith("_bucket"):
+        bound = _bound(ours.get("le", ""), meaning.le)
+        if bound is None:
+            return None
+        ours["le"] = bound
     if dialect.uuid_prefix and not ours.get("uuid", "").startswith(dialect.uuid_prefix):
         ours["uuid"] = dialect.uuid_prefix + ours.get("uuid", "")
     return tuple(sorted((ours | dict(meaning.add)).items()))
+
+
+def _bound(le: str, factor: float) -> str | None:
+    """A bucket's bound in our unit; None where a damaged page has no number there."""
+    try:
+        bound = float(le) * factor
+    except ValueError:
+        return None
+    if math.isnan(bound):
+        return None
+    return le if factor == 1.0 else f"{bound:g}".replace("inf", "+Inf")
 
 
 def _worded(meaning: Meaning, ours: dict[str, str]) -> dict[str, str] | None:

@@ -99,3 +99,13 @@ def test_every_foreign_name_begins_as_its_dialect_says():
         assert all(name.startswith(dialect.prefix) for name in dialect.meanings), dialect.name
     ranks = [dialect.rank for dialect in dialects()]
     assert ranks == sorted(set(ranks))
+
+
+@pytest.mark.parametrize("le", ["", "abc", "NaN"])
+@pytest.mark.parametrize(
+    "name", ["nv_inference_first_response_histogram_ms", "vllm:time_to_first_token_seconds"]
+)
+def test_a_bucket_without_a_bound_costs_only_itself(name, le):
+    bad = Sample(f"{name}_bucket", labels(server="s", le=le), 1.0, 3.0)
+    good = Sample(f"{name}_bucket", labels(server="s", le="100"), 1.0, 5.0)
+    assert [s.value for s in one(bad, good)] == [5.0]
