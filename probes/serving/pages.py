@@ -58,7 +58,8 @@ def _row(line: str) -> Row | None:
         value = float(number)
     except ValueError:
         return None
-    return None if pairs is None or math.isnan(value) else (name, pairs, value)
+    # No server counts to infinity: it is a damaged number, and differences with it are none.
+    return (name, pairs, value) if pairs is not None and math.isfinite(value) else None
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...] | None:
