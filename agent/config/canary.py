@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
+from gpudiag.agent.config import address
 from gpudiag.agent.config.base import Duration, ProbeSettings, Section
 from gpudiag.probes.serving import compare
 from gpudiag.probes.serving.canary_api import Api, Gives, apis
@@ -87,17 +87,9 @@ def fault(settings: CanarySettings) -> str:
 
 
 def _address(server: CanaryServer) -> str:
-    try:
-        parts = urlsplit(server.url)
-        _ = parts.port
-    except ValueError as error:
-        return f"url: {error}"
-    if not server.name or parts.scheme not in ("http", "https") or not parts.hostname:
-        return "give it a name and a url such as http://127.0.0.1:8000"
-    if parts.username or parts.password:
-        return "url: no password in it; name a file or a variable in api_key"
-    if parts.query or parts.fragment:
-        return "url: only the server's address; the API knows the path"
+    why = address.fault(server.url)
+    if why or not server.name:
+        return why or f"give it a name and a url {address.WANTED}"
     if server.api_key and not (server.api_key[0] in "@$" and len(server.api_key) > 1):
         return "api_key: write @/path/of/a/file or $VARIABLE, not the key itself"
     return "" if 0 < server.timeout <= MAX_TIMEOUT else "timeout: between 0s and 10m"
