@@ -10,7 +10,7 @@ import pytest
 
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
-from gpudiag.agent.rules import RULES
+from gpudiag.agent.rules import RULES, default_limits
 from gpudiag.probes.serving.copies import Copies
 from gpudiag.probes.serving.scrape import Server, look
 
@@ -45,10 +45,7 @@ def damaged(rng):
 def through(count, seed):
     """Damages pages, looks at each a cadence after the last, and evaluates; gives the engine."""
     rules = {name: rule for name, rule in RULES.items() if name.startswith("serving-")}
-    limits = {
-        name: {key: limit.default for key, limit in rule.thresholds.items()}
-        for name, rule in rules.items()
-    }
+    limits = {name: default_limits(rule) for name, rule in rules.items()}
     engine = Engine(rules, limits, window_for(rules), Book(rules))
     rng, copies = random.Random(seed), Copies(time.monotonic)
     for number in range(count):
