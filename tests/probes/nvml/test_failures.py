@@ -124,7 +124,7 @@ def test_count_shrinks(running: Watch, sim: SimDriver) -> None:
     assert running.get("gpu_lost", uuid=uuid_of(2)) == 1
     assert running.get("gpu_temperature_celsius", uuid=uuid_of(2), sensor="core") is None
     running.until(running.has("gpu_temperature_celsius", 58, uuid=uuid_of(7), gpu="6"))
-    assert running.get("gpu_temperature_celsius", uuid=uuid_of(7), gpu="7") is None
+    running.until(lambda: running.get("gpu_temperature_celsius", uuid=uuid_of(7), gpu="7") is None)
 
 
 def test_gpu_appears(start: Start, sim: SimDriver) -> None:
