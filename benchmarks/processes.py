@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import psutil
 
 from tests.running import RunningAgent, free_port, wait_for
-from tests.simdriver.library import build
+from tests.simdriver.building import build
 from tests.simdriver.state import SimDriver
 
 # As Prometheus asks.

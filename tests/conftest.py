@@ -10,7 +10,7 @@ import pytest
 # Tests share helpers as `tests.<name>`; importlib mode leaves the root off the path.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.simdriver.library import build
+from tests.simdriver.building import build
 from tests.simdriver.state import SimDriver
 
 

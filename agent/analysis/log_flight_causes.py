@@ -19,7 +19,7 @@ _SURE: dict[Kind, float] = {
     "stuck": 0.7,
     "alone": 0.5,
 }
-_TODO: dict[Kind, str] = {
+_NEXT_STEP: dict[Kind, str] = {
     "missing": "Read that rank's log and stack (`py-spy dump`): what it did instead of entering.",
     "operation": "Look for a condition that only some ranks take before this collective.",
     "order": "Make all ranks issue these collectives in one order, or in groups of their own.",
@@ -55,7 +55,7 @@ def _cause(one: Flight, dumps: int, follows: str) -> Cause:
             *([one.detail] if one.detail else []),
         ),
         missing=tuple(filter(None, (unseen,))),
-        todo=_TODO[one.kind],
+        todo=_NEXT_STEP[one.kind],
         consequence_of=follows,
     )
 

@@ -69,11 +69,10 @@ class _Misplaced(Exception):
 
 def _with_unit(kind: type, value: Any) -> Any:
     """Called by msgspec for `Duration` and `Size`: only text with a unit will do."""
-    if kind is Duration:
-        return Duration(_spelled(value, units.seconds))
-    if kind is Size:
-        return Size(_spelled(value, units.size))
-    raise NotImplementedError(kind)
+    return kind(_spelled(value, _UNITS[kind]))
+
+
+_UNITS: dict[type, Callable[[str], float]] = {Duration: units.seconds, Size: units.size}
 
 
 def _spelled(value: Any, read: Callable[[str], float]) -> float:

@@ -10,8 +10,6 @@ from gpudiag.probes.manifest.taking import Manifest
 GRAVE = ("torch", "nvidia-nccl", "nvidia-cu", "triton", "vllm", "sglang", "transformers", "flash")
 """Packages whose change is known to break a job; others are told after them."""
 
-QUIET = frozenset({"node", "version"})
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -31,7 +31,7 @@ class SimDriver:
     """
 
     path: Path
-    library: Path
+    built: Path
     _plain: dict[str, str] = field(default_factory=dict)
     _lines: dict[tuple[object, ...], str] = field(default_factory=dict)
     _xids: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class SimDriver:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs so that it loads this driver."""
-        return {"SIMDRIVER_STATE": str(self.path), "LD_LIBRARY_PATH": str(self.library)}
+        return {"SIMDRIVER_STATE": str(self.path), "LD_LIBRARY_PATH": str(self.built)}
 
     def set(self, gpu: int = ALL, **values: int | str | None) -> SimDriver:
         for name, value in values.items():

@@ -11,7 +11,7 @@ from gpudiag.probes.catalog import metrics
 from gpudiag.probes.errors import Unavailable
 from tests.probes.nvml.conftest import Start
 from tests.probes.nvml.watch import Watch
-from tests.simdriver.library import build
+from tests.simdriver.building import build
 from tests.simdriver.state import NA, SimDriver, uuid_of
 
 
@@ -155,7 +155,7 @@ def test_library_that_lacks_newer_functions(start: Start, sim: SimDriver) -> Non
     newer = ["MemoryInfo_v2", "TemperatureV", "MarginTemperature", "GpuFabricInfoV"]
     newer += ["ComputeRunningProcesses_v3", "CurrentClocksEventReasons", "SramEccErrorStatus"]
     hide = tuple(f"nvmlDeviceGet{name}" for name in newer)
-    sim.library = build(hide=(*hide, "nvmlGpmQueryDeviceSupport", "nvmlEventSetWait_v2"))
+    sim.built = build(hide=(*hide, "nvmlGpmQueryDeviceSupport", "nvmlEventSetWait_v2"))
     watch = start()
     sim.process(0, 55, 9)
     watch.until(watch.has("gpu_process_memory_bytes", 9, pid="55"))
