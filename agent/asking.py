@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import msgspec
 
-from gpudiag.probes.errors import GpudiagError
+from gpudiag.agent import files
+from gpudiag.probes.errors import GpudiagError, UsageError
 
 DEFAULT_URL = "http://127.0.0.1:9440"
 _SECONDS = 10.0
@@ -33,6 +36,16 @@ def ask(url: str, path: str) -> bytes:
             f"no agent answers at {url} ({reason}): start one with `gpudiag agent`,"
             " or name it with --agent"
         ) from error
+
+
+def bearer(token_file: Path | None) -> dict[str, str]:
+    """The header that shows the token, of a file or of GPUDIAG_TOKEN; `UsageError` without one."""
+    token = os.environ.get("GPUDIAG_TOKEN", "")
+    if token_file is not None:
+        token = files.text(token_file, "the token").strip()
+    if not token:
+        raise UsageError("this needs the agent's token: --token-file or GPUDIAG_TOKEN")
+    return {"Authorization": f"Bearer {token}"}
 
 
 def change(url: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:

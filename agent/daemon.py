@@ -190,8 +190,7 @@ def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:
     # OpenTelemetry costs the agent some 15 MiB: only who exports by it pays them.
     from gpudiag.agent.exporters.otlp import OtlpPusher
 
-    key = "exporters.otlp.headers"
-    headers = {name: files.secret(value, key) for name, value in settings.headers.items()}
+    headers = files.secrets(settings.headers, "exporters.otlp.headers")
     return OtlpPusher(snapshots, settings.endpoint, interval=settings.interval, headers=headers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,3 +58,8 @@ def replace(path: Path, content: bytes) -> None:
     finally:
         os.close(descriptor)
     fresh.replace(path)
+
+
+def secrets(values: Mapping[str, str], key: str) -> dict[str, str]:
+    """Each value as `secret` reads it: headers, of which some are keys."""
+    return {name: secret(value, key) for name, value in values.items()}

@@ -78,10 +78,7 @@ def _serving(config: Config, _: Inventory) -> Probe:
     servers = [
         serving.server(
             one,
-            {
-                name: files.secret(value, "probes.serving.servers.headers")
-                for name, value in one.headers.items()
-            },
+            files.secrets(one.headers, "probes.serving.servers.headers"),
         )
         for one in settings.servers
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gpudiag.agent.acting.counting import Counts
-from gpudiag.agent.actions import course, guard
+from gpudiag.agent.actions import guard
 from gpudiag.agent.actions.audit import Audit, Sink
 from gpudiag.agent.actions.contract import Lever
 from gpudiag.agent.actions.director import Director, Settings
@@ -35,7 +35,7 @@ SHOWN = 200
 class Actor:
     """Runs the director every 5 s; other threads may look, approve, deny and reset.
 
-    Raises `GpudiagError` where the ledger in `state` cannot be used.
+    A ledger in `state` that cannot be used stops acting, and nothing else of the agent.
     """
 
     def __init__(
@@ -103,10 +103,6 @@ class Actor:
             "actions": [_plain(entry) for entry in entries[: -SHOWN - 1 : -1]],
         }
 
-    def helped(self, symptom: str, cause: str) -> dict[str, tuple[int, int]]:
-        """What was tried at this cause before: how often it helped, of how many times."""
-        return course.helped(symptom, cause, self._ledger.entries())
-
     def samples(self, now: float) -> list[Sample]:
         """Counts of outcomes, what is left of the budget, and the breaker."""
         told = [
@@ -129,7 +125,6 @@ class Actor:
         while not self._stopping.wait(TICK_SECONDS):
             try:
                 self._director.tick()
-                self._ledger.forget(self._now())
             except Exception:
                 log.exception("acting failed in this round; nothing more is done in it")
 

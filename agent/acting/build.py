@@ -22,7 +22,7 @@ def actor_for(
     channel: ChannelServer | None,
     now: Callable[[], float],
 ) -> Actor:
-    """The actor of a live agent; raises `GpudiagError` where the configuration or ledger is bad."""
+    """The actor of a live agent; raises `UsageError` where the configuration is bad."""
 
     def secret(value: str) -> str:
         return files.secret(value, "the section actions")

@@ -85,14 +85,3 @@ def _promised(entry: Entry) -> float:
 def verifies(entry: Entry) -> bool:
     """Whether its effect on the symptom is watched: collecting evidence and telling have none."""
     return entry.plan.rung in SPENDS
-
-
-def helped(symptom: str, cause: str, entries: Iterable[Entry]) -> dict[str, tuple[int, int]]:
-    """For each action tried at this cause before: how often it was verified, of how many times."""
-    counts: dict[str, tuple[int, int]] = {}
-    for entry in entries:
-        judged = entry.state in {"verified", "not_verified", "worse", "failed"}
-        if (entry.plan.symptom, entry.plan.cause) == (symptom, cause) and judged:
-            good, of = counts.get(entry.plan.action, (0, 0))
-            counts[entry.plan.action] = (good + (entry.state == "verified"), of + 1)
-    return counts

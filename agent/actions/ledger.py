@@ -5,7 +5,6 @@ A file that cannot be read stops all acting until a person has looked: it is nev
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from gpudiag.agent.actions.contract import SPENDS, Plan
+from gpudiag.agent.databases import opened
 from gpudiag.probes.catalog import Severity
 from gpudiag.probes.errors import GpudiagError
 
@@ -52,6 +52,7 @@ CREATE TABLE IF NOT EXISTS actions (
 CREATE TABLE IF NOT EXISTS breaker (one INTEGER PRIMARY KEY CHECK (one = 1), why TEXT, at REAL);
 """
 
+_WHY = "SELECT why FROM breaker"
 _FORGET = "DELETE FROM actions WHERE at < ? AND state NOT IN (?, ?, ?, ?, ?)"
 
 
@@ -89,14 +90,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """One sqlite file, its owner's alone; every change is on the disk when the call returns."""
+    """One sqlite file, its owner's alone; every change is on the disk when the call returns.
+
+    Every call raises `Malformed` where the file is not a ledger or the disk refuses.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises `Malformed` where the file is not a ledger or the disk refuses."""
         self._path = path
         self._lock = threading.Lock()
-        self._db = self._guarded(lambda: _opened(path))
-        self._guarded(self._known)
+        self._db: sqlite3.Connection | None = None
+        self._read: list[Entry] = []
+        self._read_at: tuple[int, int] | None = None
 
     def entries(self) -> list[Entry]:
         """All that is kept, oldest plan first."""
@@ -117,7 +121,7 @@ class Ledger:
     def breaker(self) -> str:
         """Why the breaker is open; "" while it is closed."""
         with self._lock:
-            row = self._guarded(lambda: self._db.execute("SELECT why FROM breaker").fetchone())
+            row = self._guarded(lambda: self._file().execute(_WHY).fetchone())
         return str(row[0]) if row else ""
 
     def open_breaker(self, why: str, now: float) -> None:
@@ -131,21 +135,29 @@ class Ledger:
         with self._lock:
             self._guarded(lambda: self._execute("DELETE FROM breaker", ()))
 
-    def forget(self, now: float) -> None:
-        """Drop what ended long ago."""
-        old = now - KEPT_SECONDS
-        with self._lock:
-            self._guarded(lambda: self._execute(_FORGET, (old, *sorted(OPEN))))
-
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+
+    def _file(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = opened(self._path, _TABLES, SCHEMA_VERSION, timeout=5.0)
+        return self._db
 
     def _known(self) -> list[Entry]:
-        rows = self._db.execute("SELECT json FROM actions ORDER BY rowid")
-        return [msgspec.json.decode(blob, type=Entry) for (blob,) in rows]
+        """Read again only where the file has changed, by us or by anybody."""
+        db = self._file()
+        now = db.execute("PRAGMA data_version").fetchone()[0], db.total_changes
+        if now != self._read_at:
+            rows = db.execute("SELECT json FROM actions ORDER BY rowid")
+            self._read = [msgspec.json.decode(blob, type=Entry) for (blob,) in rows]
+            self._read_at = now
+        return list(self._read)
 
     def _insert(self, entry: Entry) -> bool:
+        # A new plan is the moment to drop what ended long ago.
+        self._execute(_FORGET, (entry.at - KEPT_SECONDS, *sorted(OPEN)))
         row = (entry.plan.id, entry.state, entry.at, msgspec.json.encode(entry))
         return self._execute("INSERT OR IGNORE INTO actions VALUES (?, ?, ?, ?)", row) == 1
 
@@ -154,8 +166,9 @@ class Ledger:
         self._execute("UPDATE actions SET state = ?, at = ?, json = ? WHERE id = ?", row)
 
     def _execute(self, text: str, values: tuple[object, ...]) -> int:
-        with self._db:
-            return self._db.execute(text, values).rowcount
+        db = self._file()
+        with db:
+            return db.execute(text, values).rowcount
 
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
@@ -165,23 +178,3 @@ class Ledger:
                 f"the ledger of actions {self._path} cannot be used ({error}): nothing is done;"
                 " look at the file, and move it away once you know what was done"
             ) from error
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    db = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        # FULL syncs the log at each commit: what was reserved is there after a power cut.
-        db.execute("PRAGMA synchronous=FULL")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"written by a newer gpudiag, schema {version}")
-        with db:
-            db.executescript(_TABLES)
-            db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.parse import quote
 import click
 from rich.table import Table
 
-from gpudiag.agent import asking, files
+from gpudiag.agent import asking
 from gpudiag.agent.asking import DEFAULT_URL
 from gpudiag.agent.commands import output
 from gpudiag.probes.errors import UsageError
@@ -92,12 +91,7 @@ def _answer(url: str, plan: str, said: str, token_file: Path | None) -> None:
 
 
 def _change(url: str, path: str, token_file: Path | None, nothing: str) -> None:
-    token = os.environ.get("GPUDIAG_TOKEN", "")
-    if token_file is not None:
-        token = files.text(token_file, "the token").strip()
-    if not token:
-        raise UsageError("who changes something shows the token: --token-file or GPUDIAG_TOKEN")
-    headers = {"Authorization": f"Bearer {token}", "X-Actor": getpass.getuser()}
+    headers = {**asking.bearer(token_file), "X-Actor": getpass.getuser()}
     answer = asking.change(url, path, headers)
     if not answer.get("done"):
         raise UsageError(nothing)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from gpudiag.agent.exporters.answering import answered
 from gpudiag.agent.exporters.prometheus import Renderer
 from gpudiag.agent.exporters.view import Reading, Snapshot, Snapshots
 from gpudiag.agent.findings.finding import Finding, State
@@ -57,24 +57,24 @@ def routes(snapshots: Snapshots) -> list[Route]:
         return Response(answer.body, headers=kept)
 
     async def healthz(_: Request) -> Response:
-        return _json({"status": "alive"})
+        return answered({"status": "alive"})
 
     async def readyz(_: Request) -> Response:
         reason = why_not_ready(snapshots.get())
-        return _json({"ready": not reason, "reason": reason}, 503 if reason else 200)
+        return answered({"ready": not reason, "reason": reason}, 503 if reason else 200)
 
     async def index(_: Request) -> Response:
-        return _json({"endpoints": [_described(endpoint) for endpoint in ENDPOINTS]})
+        return answered({"endpoints": [_described(endpoint) for endpoint in ENDPOINTS]})
 
     def answering(endpoint: Endpoint) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             try:
                 endpoint.refuse_unknown(request)
-                return _json(endpoint.answer(snapshots, request))
+                return answered(endpoint.answer(snapshots, request))
             except UsageError as error:
-                return _json({"error": str(error), "parameters": endpoint.parameters}, 400)
+                return answered({"error": str(error), "parameters": endpoint.parameters}, 400)
             except GpudiagError as error:
-                return _json({"error": str(error)}, 503)
+                return answered({"error": str(error)}, 503)
 
         return answer
 
@@ -225,7 +225,3 @@ ENDPOINTS = (
     Endpoint("/api/v1/actions", "What the agent did or would have done.", {}, actions),
     Endpoint("/api/v1/probes", "Who is speaking, and how each source does.", {}, probes),
 )
-
-
-def _json(body: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(body), status, media_type="application/json")

@@ -6,11 +6,11 @@ import hmac
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from gpudiag.agent.exporters.answering import answered
 from gpudiag.probes.errors import GpudiagError
 
 MAX_ACTOR = 100
@@ -46,7 +46,10 @@ def routes(control: Control) -> list[Route]:
     """The list of actions, three that change something, and the workload's two probes."""
 
     def listed(_: Request) -> Response:
-        return answered(control.shown())
+        try:
+            return answered(control.shown())
+        except GpudiagError as error:
+            return answered({"error": str(error)}, 503)
 
     def told(change: Callable[[Request, str], bool]) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -98,8 +101,3 @@ def _probes(workload: Workload) -> list[Route]:
         Route("/workload/readyz", answering(workload.why_unready)),
         Route("/workload/livez", answering(workload.why_dead)),
     ]
-
-
-def answered(body: Any, status: int = 200) -> Response:
-    """`body` as JSON."""
-    return Response(msgspec.json.encode(body), status, media_type="application/json")

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gpudiag.agent.exporters.control import answered, refused
+from gpudiag.agent.exporters.answering import answered
+from gpudiag.agent.exporters.control import refused
 
 
 class Looking(Protocol):

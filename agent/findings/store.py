@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpudiag.agent.databases import opened
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.probes.errors import GpudiagError
 
@@ -121,7 +121,7 @@ class Store:
 
     def _file(self) -> sqlite3.Connection:
         if self._db is None:
-            self._db = _opened(self.path)
+            self._db = opened(self.path, _TABLES, SCHEMA_VERSION, timeout=LOCK_SECONDS)
         return self._db
 
     def _begin(self) -> list[Finding]:
@@ -150,26 +150,6 @@ class Store:
         if trouble != self.trouble:
             log.error("%s", trouble)
         self.trouble = trouble
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Evidence may quote command lines: the file is its owner's alone.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    db = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False)
-    try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(f"written by a newer gpudiag (schema {version})")
-        with db:
-            db.execute(_TABLES)
-            db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    except BaseException:
-        db.close()
-        raise
-    return db
 
 
 def _row(finding: Finding) -> tuple[str, float, str, float | None, bytes]:

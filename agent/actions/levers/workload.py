@@ -60,11 +60,6 @@ class Workload:
         with self._lock:
             self._write(Flags(self._flags.unready, self._now() + RESTART_SECONDS))
 
-    def came_back(self) -> None:
-        """The container was restarted: say alive again at once."""
-        with self._lock:
-            self._write(Flags(self._flags.unready, 0.0))
-
     def _read(self) -> Flags:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=Flags)

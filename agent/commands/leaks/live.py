@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gpudiag.agent import asking, files
-from gpudiag.probes.errors import GpudiagError, UsageError
+from gpudiag.agent import asking
+from gpudiag.probes.errors import GpudiagError
 
 PATIENCE = 1200.0
 """Three looks with a minute between, each of which waits for the end of a step, and the report."""
@@ -24,14 +23,10 @@ def captured(
     wait: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """What the agent at `url` found in the rank; raises `GpudiagError` where it never tells."""
-    token = os.environ.get("GPUDIAG_TOKEN", "")
-    if token_file is not None:
-        token = files.text(token_file, "the token").strip()
-    if not token:
-        raise UsageError("a running job is looked at by token: --token-file or GPUDIAG_TOKEN")
+    headers = asking.bearer(token_file)
     before = _newest(url, job, rank).get("at", 0.0)
     path = f"/api/v1/captures/{quote(job, safe='')}/{rank}"
-    asking.change(url, path, {"Authorization": f"Bearer {token}"})
+    asking.change(url, path, headers)
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = _newest(url, job, rank)

@@ -17,7 +17,7 @@ actions:
   commands: {node=n1: {argv: ["true"]}}
   units: {server=chat: vllm.service}
 """
-ELSEWHERE = {"webhook", "mark_node", "evict_pod"}
+ELSEWHERE = {"mark_node"}
 
 
 def built(text, tmp_path, ranks=None):

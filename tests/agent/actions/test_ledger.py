@@ -18,6 +18,7 @@ def entry(state="reserved", at=1.0, **of):
 
 
 def test_it_is_its_owners_alone(ledger, tmp_path):
+    assert ledger.entries() == []
     assert (tmp_path / "actions.db").stat().st_mode & 0o777 == 0o600
 
 
@@ -47,8 +48,8 @@ def test_the_breaker_stays_open_until_a_person_resets_it(ledger):
 def test_what_is_open_is_never_forgotten(ledger):
     ledger.add(entry("started", name="a"))
     ledger.add(entry("verified", name="b"))
-    ledger.forget(KEPT_SECONDS + 2.0)
-    assert [e.plan.id for e in ledger.entries()] == ["a"]
+    ledger.add(entry("waiting", at=KEPT_SECONDS + 2.0, name="c"))
+    assert [e.plan.id for e in ledger.entries()] == ["a", "c"]
 
 
 @pytest.mark.parametrize("content", [b"not sqlite" * 200, b"SQLite format 3\0" + b"x" * 4000])
@@ -56,7 +57,7 @@ def test_a_foreign_file_stops_everything(tmp_path, content):
     path = tmp_path / "actions.db"
     path.write_bytes(content)
     with pytest.raises(Malformed, match="nothing is done"):
-        Ledger(path)
+        Ledger(path).entries()
     assert path.read_bytes() == content
 
 
@@ -64,11 +65,19 @@ def test_a_newer_schema_stops_everything(tmp_path):
     with sqlite3.connect(tmp_path / "actions.db") as db:
         db.execute("PRAGMA user_version=99")
     with pytest.raises(Malformed, match="newer gpudiag"):
-        Ledger(tmp_path / "actions.db")
+        Ledger(tmp_path / "actions.db").breaker()
 
 
 def test_a_row_that_is_no_entry_stops_everything(ledger, tmp_path):
+    assert ledger.entries() == []
     with sqlite3.connect(tmp_path / "actions.db") as db:
         db.execute("INSERT INTO actions VALUES ('x', 'done', 1, '{}')")
     with pytest.raises(Malformed):
         ledger.entries()
+
+
+def test_what_another_wrote_meanwhile_is_seen(ledger, tmp_path):
+    ledger.add(entry(name="a"))
+    assert len(ledger.entries()) == 1
+    Ledger(tmp_path / "actions.db").add(entry(name="b"))
+    assert [e.plan.id for e in ledger.entries()] == ["a", "b"]

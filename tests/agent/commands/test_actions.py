@@ -89,3 +89,18 @@ def test_without_a_token_nothing_is_even_asked(monkeypatch):
     monkeypatch.delenv("GPUDIAG_TOKEN", raising=False)
     with pytest.raises(UsageError, match="--token-file or GPUDIAG_TOKEN"):
         CliRunner().invoke(command, ["deny", "x"], catch_exceptions=False)
+
+
+def test_a_spoilt_ledger_stops_acting_and_nothing_else(tmp_path, cli):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "actions.db").write_bytes(b"no ledger" * 500)
+    agent = RunningAgent(tmp_path, config=CONFIG.format(mode="auto", folder=tmp_path)).start()
+    try:
+        agent.kernel(XID)
+        wait_for(lambda: agent.firing("gpu-xid"), seconds=30)
+        assert wait_for(lambda: agent.metric("gpudiag_breaker_open"), seconds=30) == [1.0]
+        with pytest.raises(GpudiagError):
+            cli(agent, "list")
+        assert not (tmp_path / "done").exists()
+    finally:
+        agent.stop()

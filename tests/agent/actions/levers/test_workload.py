@@ -56,12 +56,6 @@ def test_a_restart_is_asked_for_a_while_and_not_twice(workload, clock):
     assert workload.why_dead() == ""
 
 
-def test_a_container_that_came_back_is_alive_at_once(workload):
-    RestartContainer(workload).do(plan())
-    workload.came_back()
-    assert workload.why_dead() == ""
-
-
 def test_a_spoilt_file_sheds_nothing(tmp_path, clock):
     (tmp_path / "workload.json").write_text("{")
     assert Workload(tmp_path / "workload.json", lambda: clock[0]).why_unready() == ""
