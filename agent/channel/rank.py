@@ -29,9 +29,14 @@ SKEW_SECONDS = 60.0
 
 
 class Rank:
-    """The series of one process and its identity: `pid` as the agent sees it, else as it says."""
+    """The series of one process and its identity: `pid` as the agent sees it, else as it says;
+    `uid` whom it runs as, by the kernel.
+    """
 
-    def __init__(self, hello: Hello, pid: int, job: str, place: Place) -> None:
+    def __init__(
+        self, hello: Hello, pid: int, job: str, place: Place, uid: int | None = None
+    ) -> None:
+        self.uid = uid
         self.pid = pid or hello.pid
         # Its own number means another process to this one's namespace: nothing is joined by it.
         self.seen = bool(pid)

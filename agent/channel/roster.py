@@ -77,7 +77,7 @@ class Roster:
                 self._ranks.remove(rank)
             self._endings.back(pid)
             job = self._job(packet, peer, now)
-            rank = Rank(packet, peer.pid, job, place(peer.pid, self._proc))
+            rank = Rank(packet, peer.pid, job, place(peer.pid, self._proc), peer.uid)
             self._ranks.append(rank)
             log.info("rank %d of %s is here (pid %d)", rank.rank, rank.job, rank.pid)
         self._samples += rank.about(now, self._gpu_of(rank.pid))

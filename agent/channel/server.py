@@ -80,6 +80,10 @@ class ChannelServer:
         """The processes of a job's ranks that this node's kernel vouches for."""
         return [rank.pid for rank in self._roster.ranks(job) if rank.seen]
 
+    def owner(self, job: str, rank: int) -> int | None:
+        """The user that a rank of this node runs as, as the kernel knows it; None without one."""
+        return next((r.uid for r in self._roster.ranks(job) if r.rank == rank), None)
+
     def command(
         self,
         job: str,

@@ -51,6 +51,9 @@ class Ranks(Protocol):
         self, job: str, name: str, args: Mapping[str, Any], *, timeout: float, rank: int | None
     ) -> Sequence[Answer]: ...
 
+    def owner(self, job: str, rank: int) -> int | None:
+        """The user that the rank's process runs as; None where it is gone."""
+
 
 class Snapshots:
     """The paths that ranks announce, for those who wait for one."""
@@ -64,6 +67,11 @@ class Snapshots:
         with self._come:
             self._paths[who] = path
             self._come.notify_all()
+
+    def forget(self, who: Suspect) -> None:
+        """One that was announced before is not what is waited for now."""
+        with self._come:
+            self._paths.pop(who, None)
 
     def next(self, who: Suspect, seconds: float) -> Path:
         """The next one of this rank; raises `GpudiagError` where none comes in time."""
@@ -108,11 +116,15 @@ class Capture:
 
     def _recorded(self, who: Suspect, number: int) -> list[Path]:
         """The snapshot of a short recording; none where there is no CUDA allocator."""
+        self._snapshots.forget(who)
         answer = self._tell(who, "record_steps", steps=RECORDED_STEPS)
         if not answer.ok:
             return []
         path = self._snapshots.next(who, ANSWER_SECONDS)
-        return [self._shelf.keep(path, f"{_stem(who)}-{number}{path.suffix}")]
+        owner = self._ranks.owner(who.job, who.rank)
+        if owner is None:
+            raise GpudiagError("the rank has ended")
+        return [self._shelf.keep(path, f"{_stem(who)}-{number}{path.suffix}", owner)]
 
     def _ask(self, who: Suspect, name: str, **args: Any) -> Answer:
         answer = self._tell(who, name, **args)

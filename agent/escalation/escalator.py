@@ -110,7 +110,8 @@ class Escalator:
         began = time.monotonic()
         try:
             found = self._capture.look(who)
-        except GpudiagError as error:
+        # What a rank answers may be of any shape.
+        except (GpudiagError, msgspec.ValidationError) as error:
             found = Found(f"nothing was captured: {error}")
         self._taken += 1
         self._seconds += time.monotonic() - began

@@ -53,16 +53,16 @@ def of_census(taken: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> Found
     A group that grew each time is told with the name that holds it; a census cannot see what C++
     holds, and says nothing then.
     """
-    last = msgspec.convert(taken[-1], Census, strict=False)
+    counted = [msgspec.convert(one, Census, strict=False) for one in taken]
     between = max(1, steps[-1] - steps[0])
-    growing = [(_growth(taken, group), group) for group in last.groups]
+    growing = [(_growth(counted, group), group) for group in counted[-1].groups]
     growing = [(grown, group) for grown, group in growing if grown >= LEAST_GROWTH]
     if not growing:
         return Found("no group of live tensors grew each time: what grows is not seen from Python")
     # A small tensor with a graph keeps all of its graph, which no census can weigh.
     grown, group = max(growing, key=lambda one: (bool(one[1].grad_fn), one[0] * _each(one[1])))
     per_step = grown * _each(group) / between
-    holder = _holder(taken, group)
+    holder = _holder(counted, group)
     site = holder.rpartition(" in ")[2] if holder else ""
     graph = "with a graph" if group.grad_fn else "without a graph"
     name = holder or "nobody that could be found"
@@ -79,10 +79,10 @@ def of_census(taken: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> Found
 _BUFFER = "log-or-cache-buffers"
 
 
-def _holder(taken: Sequence[Mapping[str, Any]], like: Group) -> str:
+def _holder(counted: Sequence[Census], like: Group) -> str:
     """Who holds the group, by the newest census that found it: a search may run out of time."""
-    for census in reversed(taken):
-        for group in msgspec.convert(census, Census, strict=False).groups:
+    for census in reversed(counted):
+        for group in census.groups:
             named = [h for h in group.holders if group.kind == like.kind and _NAMED.search(h)]
             if named:
                 return named[0]
@@ -97,13 +97,12 @@ def _each(group: Group) -> float:
     return group.bytes / max(1, group.count)
 
 
-def _growth(taken: Sequence[Mapping[str, Any]], group: Group) -> int:
+def _growth(counted: Sequence[Census], group: Group) -> int:
     """How many tensors more from the first census to the last; 0 unless each had more."""
-    counts = [_count(one, group) for one in taken]
+    counts = [_count(one, group) for one in counted]
     rises = all(later > sooner for sooner, later in pairwise(counts))
     return counts[-1] - counts[0] if rises else 0
 
 
-def _count(census: Mapping[str, Any], like: Group) -> int:
-    groups = msgspec.convert(census, Census, strict=False).groups
-    return next((g.count for g in groups if g.kind == like.kind), 0)
+def _count(census: Census, like: Group) -> int:
+    return next((group.count for group in census.groups if group.kind == like.kind), 0)

@@ -27,14 +27,21 @@ class Suspect:
 
 
 def suspects(findings: Iterable[Finding]) -> list[Suspect]:
-    """Ranks with a growth that began to look real: pending is enough, the rule has judged a trend.
+    """Ranks with a growth that looks real: pending is enough, the rule has judged a trend.
 
-    Warm-up and sawtooth give no finding at all.
+    Warm-up gives no finding, and what may yet be the rising part of a cycle one of severity info:
+    a look at it would take the cycle for a leak.
     """
     found = []
     for finding in findings:
         who = dict(finding.subject)
         told = finding.symptom == SYMPTOM and finding.state != "resolved"
-        if told and finding.cause in IN_TORCH and who.get("job") and who.get("rank", "").isdigit():
+        if (
+            told
+            and finding.severity != "info"
+            and finding.cause in IN_TORCH
+            and who.get("job")
+            and who.get("rank", "").isdigit()
+        ):
             found.append(Suspect(who["job"], int(who["rank"])))
     return found

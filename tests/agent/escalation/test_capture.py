@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -25,19 +26,31 @@ CENSUS = {"groups": [{"count": 1, "bytes": 4, "holders": []}]}
 class Ranks:
     """A rank that writes what the allocator simulator made, and announces it."""
 
+    who = WHO
+
     def __init__(self, folder, snapshots, cuda=True):
         self.folder, self.snapshots, self.cuda, self.said = folder, snapshots, cuda, []
         self.case, _ = played("growing_cat")
+
+    def owner(self, job, rank):
+        return os.getuid()
 
     def command(self, job, name, args, *, timeout, rank):
         self.said.append(name)
         if name == "record_steps" and self.cuda:
             number = self.said.count(name) - 1
             path = dump(self.case.snapshots[number], self.folder / f"steps-{number}.pickle")
-            self.snapshots.announced(WHO, path)
+            self.snapshots.announced(self.who, path)
         answers: dict[str, dict[str, Any]] = {"ping": {"step": 10}, "census": CENSUS}
         fields = answers.get(name, {})
         return [Result(rank, name != "record_steps" or self.cuda, "", fields)]
+
+
+class Gone(Ranks):
+    """It wrote its snapshot, and ended."""
+
+    def owner(self, job, rank):
+        return None
 
 
 @pytest.fixture
@@ -95,3 +108,31 @@ def test_a_rank_announces_its_snapshots_as_events(tmp_path, snapshots):
     fields = {"job": "llama", "rank": "0"}
     made.observe([], [Event(1.0, "torch", "/x/steps.pickle", "snapshot", fields)])
     assert str(snapshots.next(WHO, 0.0)) == "/x/steps.pickle"
+
+
+def test_what_was_announced_before_is_not_what_is_waited_for(tmp_path, snapshots):
+    snapshots.announced(WHO, tmp_path / "of-another-time.pickle")
+    found = capture(tmp_path, Ranks(tmp_path, snapshots), snapshots).look(WHO)
+    assert found.site == "eval.py:44"
+
+
+def test_a_rank_that_answers_nonsense_is_told(tmp_path, snapshots, monkeypatch):
+    monkeypatch.setitem(CENSUS, "groups", [{"count": "many"}])
+    told, done = [], threading.Event()
+
+    def put(samples, events):
+        told.extend(events)
+        done.set()
+
+    look = capture(tmp_path, Ranks(tmp_path, snapshots, cuda=False), snapshots)
+    made = escalator.Escalator(look, snapshots, Budget(tmp_path / "b", 60.0), put, lambda: 5.0)
+    made.queue(WHO)
+    assert done.wait(30)
+    assert told[0].line.startswith("nothing was captured")
+
+
+def test_a_rank_that_is_gone_leaves_its_file_alone(tmp_path, snapshots):
+    ranks = Gone(tmp_path, snapshots)
+    with pytest.raises(GpudiagError, match="the rank has ended"):
+        capture(tmp_path, ranks, snapshots).look(WHO)
+    assert (tmp_path / "steps-0.pickle").exists()

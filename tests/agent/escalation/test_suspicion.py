@@ -24,6 +24,7 @@ def test_a_pending_growth_of_a_rank_is_enough():
     "changed",
     [
         {"state": "resolved"},
+        {"severity": "info"},
         {"symptom": "fragmentation"},
         {"cause": "data-loading-leak"},
         {"subject": subject(uuid="GPU-1")},
