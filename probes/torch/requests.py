@@ -14,8 +14,6 @@ from gpudiag.probes.torch.commands import Answer, Handler
 if TYPE_CHECKING:
     from gpudiag.probes.torch.session import Session
 
-CALLBACKS = ("reduce_micro_batch", "checkpoint", "exit")
-
 
 class Requests:
     """The handlers; what only the user's code can do is done by the callbacks of `gd.on`."""
