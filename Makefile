@@ -56,7 +56,7 @@ bench: $(VENV)/dev  ## figures beside nvitop-exporter, and the cost of each part
 bench-hooks: $(VENV)/dev  ## what the hooks add to a step, beside traceml-ai; a quarter of an hour
 	$(BIN)/pip install --quiet --disable-pip-version-check traceml-ai==0.5.0
 	$(BIN)/python benchmarks/beside_traceml.py
-	$(BIN)/python benchmarks/hook_cost.py --step-ms 10
+	$(BIN)/python benchmarks/hook_cost.py --step-ms 10 --work
 
 pictures: $(VENV)/agent  ## the README's picture, taken of the demonstration incident
 	GPUDIAG=$(BIN)/gpudiag runbooks/pictures/make.sh
