@@ -15,7 +15,8 @@ DISCOVER_SECONDS = 60.0
 FORGET_SECONDS = 900.0
 """A server that was found and is gone is down for so long, rather than never to have been."""
 
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 32
+"""More than a node serves: servers that do not answer must not make the others wait in line."""
 
 METRICS = frozenset(
     {

@@ -125,10 +125,10 @@ def cache(shape: Shape, layout: Layout) -> Item | NotKnown:
     """
     if not shape.known:
         return NotKnown("KV cache", "the model's config.json: layers, key-value heads")
-    size = shape.cache(BYTES[layout.cache_precision])
+    held = shape.cache(BYTES[layout.cache_precision], layout.kv_length)
     parted = 1 if shape.kv_rank else min(layout.tp, max(1, shape.kv_heads))
-    held = size * layout.kv_length * layout.concurrency / parted / layout.pp
-    return Item("KV cache", held, "a request", "when the request ends")
+    share = held * layout.concurrency / parted / layout.pp
+    return Item("KV cache", share, "a request", "when the request ends")
 
 
 def _passing(shape: Shape, layout: Layout) -> Item | NotKnown:

@@ -14,7 +14,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of one model; zeros where only the number of parameters is known.
 
     `kv_rank` and `rope` are of multi-head latent attention (DeepSeek), whose cache holds them in
-    place of keys and values; `experts` are routed ones a layer, in all but `dense_layers`, and
+    place of keys and values; `windowed_layers` keep the cache of the last `window` tokens only;
+    `experts` are routed ones a layer, in all but `dense_layers`, and
     `shared_feed_forward` is the width of those that every token passes.
     """
 
@@ -38,6 +39,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     kv_rank: int = 0
     rope: int = 0
     value_head: int = 0
+    window: int = 0
+    windowed_layers: int = 0
     generates: bool = True
     given: float = 0.0
 
@@ -93,14 +96,20 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         """Layers whose feed-forward part is experts."""
         return self.layers - self.dense_layers if self.experts else 0
 
-    def cache(self, size: float) -> float:
-        """Bytes of cache a token, `size` bytes a value, over all layers; 0 for an encoder."""
+    def cache(self, size: float, length: int = 1) -> float:
+        """Bytes of cache of `length` tokens, `size` bytes a value, all layers; 0 for an encoder.
+
+        A layer with a sliding window holds no more than its window (Mistral 7B, arXiv 2310.06825,
+        section 2), where the engine frees what has left it, as vLLM's and SGLang's hybrid caches.
+        """
         if not self.generates:
             return 0.0
         layers = self.decoder_layers or self.layers
+        held = (layers - self.windowed_layers) * length
+        held += self.windowed_layers * min(length, self.window)
         if self.kv_rank:
-            return layers * (self.kv_rank + self.rope) * size
-        return 2.0 * layers * self.kv_heads * self.head * size
+            return held * (self.kv_rank + self.rope) * size
+        return 2.0 * held * self.kv_heads * self.head * size
 
 
 _ENCODERS = ("bert", "roberta", "deberta", "electra", "modernbert", "xlm-roberta")
@@ -138,6 +147,8 @@ def read(config: Mapping[str, Any]) -> Shape:
             kv_rank=_first_or_0(config, "kv_lora_rank"),
             rope=_first_or_0(config, "qk_rope_head_dim"),
             value_head=_first_or_0(config, "v_head_dim"),
+            window=_first_or_0(config, "sliding_window"),
+            windowed_layers=_windowed(config, kind, layers),
             generates=kind not in _ENCODERS,
         )
     except (TypeError, ValueError, OverflowError) as error:
@@ -177,6 +188,21 @@ def _decoder_layers(config: Mapping[str, Any], layers: int) -> int:
     if not config.get("is_encoder_decoder"):
         return 0
     return int(config.get("num_decoder_layers") or config.get("decoder_layers") or layers)
+
+
+def _windowed(config: Mapping[str, Any], kind: str, layers: int) -> int:
+    """Layers that attend within the sliding window, by each way a configuration tells it."""
+    if not config.get("sliding_window") or config.get("use_sliding_window") is False:
+        return 0
+    if types := config.get("layer_types"):
+        return list(types).count("sliding_attention")
+    if every := _first_or_0(config, "sliding_window_pattern"):
+        return layers - layers // every
+    if kind == "gemma2":
+        return (layers + 1) // 2
+    # Qwen: the first layers are whole. Elsewhere the window is that of all.
+    whole = config.get("max_window_layers") if config.get("use_sliding_window") else 0
+    return max(0, layers - int(whole or 0))
 
 
 def _head(config: Mapping[str, Any], hidden: int, heads: int) -> int:

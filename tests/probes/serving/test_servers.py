@@ -184,6 +184,18 @@ def test_turns_are_told_once():
     assert event.line == "s is up: /health: HTTP 503: EngineDeadError"
 
 
+def test_many_that_do_not_answer_are_waited_for_once():
+    def silent(handler):
+        time.sleep(3.0)
+
+    began = time.monotonic()
+    with model_server(metrics=silent, health=silent) as mute, model_server(metrics=VLLM) as at:
+        slow = [server(mute, f"mute-{n}") for n in range(20)]
+        told, _ = read(*slow, server(at, "well"))
+    assert told["gpudiag_serving_up", "well"] == 1.0
+    assert time.monotonic() - began < 10.0
+
+
 def test_a_page_that_a_cache_shows_again_and_again_is_no_news():
     clock = [0.0]
     page = "process_cpu_seconds_total 5.0\n" + VLLM

@@ -44,6 +44,34 @@ def test_the_cache_of_a_token_is_that_published(config, size):
     assert read(config).cache(2.0) == size
 
 
+def test_a_sliding_window_holds_an_eighth_of_32k_tokens():
+    """As published of Mistral 7B (arXiv 2310.06825, section 2)."""
+    whole = read({**configs.MISTRAL_7B, "sliding_window": None}).cache(2.0, 32_768)
+    windowed = read({**configs.MISTRAL_7B, "sliding_window": 4096}).cache(2.0, 32_768)
+    assert windowed == whole / 8
+
+
+@pytest.mark.parametrize(
+    ("told", "layers"),
+    [
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16}, 16),
+        ({"sliding_window_pattern": 6}, 27),
+        ({"model_type": "gemma2"}, 16),
+        ({"use_sliding_window": True, "max_window_layers": 28}, 4),
+        ({"use_sliding_window": False}, 0),
+        ({"sliding_window": None}, 0),
+        ({}, 32),
+    ],
+)
+def test_the_layers_within_a_window_are_those_the_configuration_tells(told, layers):
+    assert read({**configs.MISTRAL_7B, "sliding_window": 4096, **told}).windowed_layers == layers
+
+
+def test_a_short_request_fills_no_window():
+    shape = read({**configs.MISTRAL_7B, "sliding_window": 4096})
+    assert shape.cache(2.0, 100) == 100 * shape.cache(2.0)
+
+
 def test_a_count_alone_is_a_model_too():
     assert Shape(given=1.8e12).parameters == 1.8e12
 
