@@ -96,6 +96,9 @@ class Translator:
         return [ours for series in meant for ours in self._meant(series, sample)]
 
     def _meant(self, series: _Foreign, sample: Sample) -> Iterable[Sample]:
+        # An exporter's division by nothing is no measurement; NaN is: it ends a series.
+        if math.isinf(sample.value):
+            return ()
         if not self._believed(series, sample) or self._put_aside(series.meaning, sample):
             return ()
         if series.meaning.kind in ("sum", "max"):

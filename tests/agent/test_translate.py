@@ -58,6 +58,11 @@ def test_a_stale_marker_stays_one(metric):
     assert all(math.isnan(s.value) for s in one(dcgm(metric, math.nan)))
 
 
+@pytest.mark.parametrize("value", [math.inf, -math.inf])
+def test_an_infinite_figure_is_no_measurement(value):
+    assert one(dcgm("GPU_TEMP", value)) == []
+
+
 def test_the_gauge_of_the_last_xid_becomes_a_count_of_its_changes():
     translator = Translator()
     readings = [31.0, 31.0, 79.0, 79.0, 31.0]
