@@ -154,6 +154,8 @@ class Daemon:
             return
         self._writer.reconfigure(*configuration.rules_in_force(config))
         log.info("SIGHUP: thresholds and rules are read again")
+        if waiting := configuration.needing_restart(self._config, config):
+            log.warning("SIGHUP: changes of %s wait for a restart", ", ".join(waiting))
 
 
 def _child_pids(probes: Sequence[Probe]) -> list[int]:

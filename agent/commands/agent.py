@@ -37,7 +37,8 @@ from gpudiag.probes.errors import UsageError
 def command(path: Path | None, listen: str | None, replay: Path | None, speed: float) -> None:
     """Watch this node: read its probes, judge, and show findings on a page, /metrics and an API.
 
-    With no GPU it says so and goes on with what there is. SIGHUP reads the configuration again.
+    With no GPU it says so and goes on with what there is. SIGHUP reads the rules of the
+    configuration again.
     Example: gpudiag agent --config /etc/gpudiag.yaml
     """
     config = _config(path, listen)

@@ -1,7 +1,7 @@
 """The configuration: a typed YAML file whose errors name the key and the line."""
 
 from gpudiag.agent.config.base import Duration, ProbeSettings, Size
-from gpudiag.agent.config.reading import load, parse, rules_in_force
+from gpudiag.agent.config.reading import load, needing_restart, parse, rules_in_force
 from gpudiag.agent.config.sections import PROBES, Config, RuleSettings
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "RuleSettings",
     "Size",
     "load",
+    "needing_restart",
     "parse",
     "rules_in_force",
 ]

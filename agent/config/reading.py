@@ -59,6 +59,12 @@ def rules_in_force(config: Config) -> tuple[dict[str, Rule], dict[str, Limits]]:
     return rules, limits
 
 
+def needing_restart(old: Config, new: Config) -> list[str]:
+    """Sections that differ and are read at the start only: all but `rules`."""
+    sections = [name for name in Config.__struct_fields__ if name != "rules"]
+    return [name for name in sections if getattr(old, name) != getattr(new, name)]
+
+
 class _Misplaced(Exception):
     """A value that is well-formed but wrong where it stands; `path` as msgspec writes it."""
 

@@ -65,9 +65,10 @@ def test_sighup_reads_the_configuration_again_and_survives_a_bad_one(start):
     config.write_text("rules:\n  gpu-xyz: {}\n")
     agent.send(signal.SIGHUP)
     wait_for(lambda: f"{config}:2: rules.gpu-xyz: no such rule" in agent.log())
-    config.write_text("rules: {gpu-xid: {disabled: 'lab node'}}\n")
+    config.write_text("rules: {gpu-xid: {disabled: 'lab node'}}\nactions: {mode: 'off'}\n")
     agent.send(signal.SIGHUP)
     wait_for(lambda: "read again" in agent.log())
+    wait_for(lambda: "changes of actions" in agent.log())
     assert agent.get("/healthz")
 
 
