@@ -12,7 +12,7 @@ from gpudiag.agent.engine import Engine
 from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.scheduler import ProbeStatus
-from gpudiag.probes import Labels
+from gpudiag.probes import Event, Labels
 
 
 class Owner(Protocol):
@@ -64,6 +64,11 @@ class LiveView:
             for series in self._writer.engine.window.series(metric, seconds, **dict(labels)):
                 return series.times.copy(), series.values.copy()
         return np.empty(0), np.empty(0)
+
+    def events(self, seconds: float, source: str, kind: str) -> list[Event]:
+        """Events of the last `seconds`, oldest first; an empty `source` or `kind` means any."""
+        with self._writer.lock:
+            return self._writer.engine.window.events(seconds, source, kind)
 
     def findings(self) -> list[Finding]:
         """Pending, firing and recently resolved ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from starlette.requests import Request
@@ -154,6 +154,14 @@ def series(snapshots: Snapshots, request: Request) -> dict[str, Any]:
     return {"now": snapshot.now, "series": [_one(snapshots, r, seconds) for r in chosen]}
 
 
+def events(snapshots: Snapshots, request: Request) -> dict[str, Any]:
+    """Events of the last `?seconds=` (900), oldest first; `?source=` and `?type=` narrow them."""
+    query = request.query_params
+    seconds = _seconds(query.get("seconds", "900"))
+    found = snapshots.view.events(seconds, query.get("source", ""), query.get("type", ""))
+    return {"now": snapshots.get().now, "events": [asdict(event) for event in found]}
+
+
 def actions(snapshots: Snapshots, _: Request) -> dict[str, Any]:
     """What the agent did or would have done, newest first."""
     return {"mode": snapshots.get().info.mode, "actions": []}
@@ -221,6 +229,16 @@ ENDPOINTS = (
             _ANY_LABEL: "with metric: only series with this label value, such as uuid=GPU-...",
         },
         series,
+    ),
+    Endpoint(
+        "/api/v1/events",
+        "What happened: XIDs, exits of processes and ranks, checkpoints, restarts, log lines.",
+        {
+            "seconds": f"so long a time back, at most {LONGEST_SECONDS:.0f}; default 900",
+            "source": "such as kmsg, process, torch, serving, action",
+            "type": "such as xid, exit, checkpoint",
+        },
+        events,
     ),
     Endpoint("/api/v1/actions", "What the agent did or would have done.", {}, actions),
     Endpoint("/api/v1/probes", "Who is speaking, and how each source does.", {}, probes),

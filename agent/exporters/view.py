@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.scheduler import ProbeStatus
-from gpudiag.probes import Labels
+from gpudiag.probes import Event, Labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,6 +63,9 @@ class View(Protocol):
 
     def history(self, metric: str, seconds: float, labels: Labels) -> tuple[Floats, Floats]:
         """Times and values of that series in the last `seconds`; empty where none are kept."""
+
+    def events(self, seconds: float, source: str, kind: str) -> list[Event]:
+        """Events of the last `seconds`, oldest first; an empty `source` or `kind` means any."""
 
     def findings(self) -> list[Finding]:
         """Pending, firing and recently resolved ones."""

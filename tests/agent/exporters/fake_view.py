@@ -12,7 +12,7 @@ from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import Evidence, Rival, Suggestion, subject
 from gpudiag.agent.scheduler import ProbeStatus
-from gpudiag.probes import Labels, labels
+from gpudiag.probes import Event, Labels, labels
 
 NOW = 1_764_594_000.0
 INFO = AgentInfo("n1", "llama", "0.1.0", "dry-run", NOW - 3600, revision="abc")
@@ -141,6 +141,7 @@ class FakeView:
     time: float = NOW
     readings: list[Reading] = field(default_factory=list)
     found: list[Finding] = field(default_factory=list)
+    happened: list[Event] = field(default_factory=list)
     blind: list[Missing] = field(default_factory=list)
     states: list[ProbeStatus] = field(default_factory=list)
     info: AgentInfo = INFO
@@ -166,6 +167,15 @@ class FakeView:
             return times[:0], times[:0]
         early = 1.98e9 if "clock" in metric else last[0]
         return times, np.where(times < self.time - 480, early, last[0])
+
+    def events(self, seconds: float, source: str, kind: str) -> list[Event]:
+        return [
+            event
+            for event in self.happened
+            if event.time >= self.time - seconds
+            and source in ("", event.source)
+            and kind in ("", event.type)
+        ]
 
     def past(self, since: float, until: float) -> list[Finding]:
         return [f for f in self.found if f.fired_within(since, until)]

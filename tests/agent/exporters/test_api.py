@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpudiag.probes import Event
 from tests.agent.exporters.client import Client
 from tests.agent.exporters.fake_view import HOT, NOW, FakeView
 
@@ -138,11 +139,21 @@ def test_a_refusal_lists_the_parameters(client: Client) -> None:
     assert refusal["parameters"].keys() == {"metric", "seconds", "LABEL"}
 
 
+def test_events_are_listed_by_age_source_and_type(client: Client, view: FakeView) -> None:
+    left = Event(NOW - 60.0, "process", "exit pid=7 rank=3", "exit", {"rank": "3", "code": "1"})
+    view.happened = [Event(NOW - 3000.0, "kmsg", "NVRM: Xid 79", "xid"), left]
+    (row,) = read(client, "/api/v1/events")["events"]
+    assert (row["line"], row["fields"]["code"]) == ("exit pid=7 rank=3", "1")
+    assert len(read(client, "/api/v1/events?seconds=3600")["events"]) == 2
+    assert read(client, "/api/v1/events?seconds=3600&source=kmsg&type=exit")["events"] == []
+
+
 def test_the_index_lists_endpoints_that_answer(client: Client) -> None:
     endpoints = read(client, "/api/v1/")["endpoints"]
     assert {e["path"].rpartition("/")[2] for e in endpoints} == {
         "findings",
         "series",
+        "events",
         "actions",
         "probes",
     }

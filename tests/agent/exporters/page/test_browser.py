@@ -50,7 +50,9 @@ class Improving(FakeView):
 
 @pytest.fixture
 def url(view: FakeView) -> Iterator[str]:
-    improving = Improving(view.time, view.readings, view.found, view.blind, view.states)
+    improving = Improving(
+        view.time, view.readings, view.found, blind=view.blind, states=view.states
+    )
     server = make_server(create_app(Snapshots(improving)), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
     thread.start()
