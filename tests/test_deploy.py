@@ -85,6 +85,7 @@ def test_the_node_agent_has_every_right_of_the_table() -> None:
     )
     assert here["securityContext"]["privileged"] is True
     assert {"name": "kmsg", "mountPath": "/dev/kmsg", "readOnly": True} in here["volumeMounts"]
+    assert {"name": "logs", "mountPath": "/var/log", "readOnly": True} in here["volumeMounts"]
 
 
 def test_the_sidecar_has_no_privilege() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from gpudiag.agent.doctor.look import Look
 from gpudiag.agent.doctor.report import Line
 from gpudiag.agent.state import state_folder
 from gpudiag.probes.catalog.rights import Right, rights
+from gpudiag.probes.logs.places import CONTAINERS, DOCKER
 
 AREA = "rights"
 CAP_SYS_PTRACE = 19
@@ -26,6 +27,7 @@ class Process:
     uid: int
     proc: Path = Path("/proc")
     dev: Path = Path("/dev")
+    logs: Sequence[Path] = (CONTAINERS, DOCKER)
 
     def has_capability(self, number: int) -> bool:
         """Whether the effective set holds it."""
@@ -105,6 +107,14 @@ def _socket(_: Look, process: Process) -> Missing:
     return _not_writable(process.socket_folder())
 
 
+def _container_logs(_: Look, process: Process) -> Missing:
+    there = [folder for folder in process.logs if folder.exists()]
+    if not there:
+        return f"no {process.logs[0]}"
+    shut = [str(folder) for folder in there if not os.access(folder, os.R_OK | os.X_OK)]
+    return f"no right to read {', '.join(shut)}" if shut else ""
+
+
 def _not_writable(folder: Path) -> Missing:
     # The agent makes what is missing: the nearest folder that exists decides.
     there = next(path for path in (folder, *folder.parents) if path.exists())
@@ -121,5 +131,6 @@ CHECKS: dict[str, Callable[[Look, Process], Missing]] = {
     "host-network": _host_network,
     "state": _state,
     "socket": _socket,
+    "container-logs": _container_logs,
 }
 """How each right of the catalogue is looked for; `OSError` tells that it is missing."""

@@ -26,7 +26,8 @@ def process(
     (root / "dev").mkdir()
     (root / "dev/kmsg").touch()
     environ = {"GPUDIAG_STATE_DIR": str(root / "state"), "XDG_RUNTIME_DIR": str(root)}
-    return Process(environ, 1000, root / "proc", root / "dev")
+    (root / "logs").mkdir()
+    return Process(environ, 1000, root / "proc", root / "dev", [root / "logs", root / "docker"])
 
 
 def line(of: Process, right: str, look: Look | None = None) -> Line:
@@ -50,6 +51,14 @@ def test_no_kernel_log_names_what_goes_blind_and_what_to_do(tmp_path: Path) -> N
     assert found.state == "unknown"
     assert rights()["kernel-log"].blind in found.seen
     assert "CAP_SYSLOG" in found.todo
+
+
+def test_no_logs_of_containers(tmp_path: Path) -> None:
+    of = process(tmp_path)
+    (tmp_path / "logs").rmdir()
+    found = line(of, "container-logs")
+    assert (found.state, str(tmp_path / "logs") in found.seen) == ("unknown", True)
+    assert "/var/log" in found.todo
 
 
 def test_process_ids_of_its_own(tmp_path: Path) -> None:
