@@ -129,6 +129,7 @@ class Writer:
                 self._rebase(jump, events)
             wanted = self._engine.ingest(samples, events)
             self.generation += 1
+        self._engine.window.save()
         for observer in self._observers:
             observer.observe(samples, events)
         return wanted

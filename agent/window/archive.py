@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,8 @@ class Archive:
         self._budget = budget
         self._report = report
         self._db: sqlite3.Connection | None = None
+        # The writer saves while others read: a read must not commit half of what is written.
+        self._one_at_a_time = threading.Lock()
         self._cache: dict[tuple[str, str], tuple[float, float, Block]] = {}
 
     def save(self, batch: Batch, now: float) -> bool:
@@ -137,6 +140,10 @@ class Archive:
         return self._guarded(lambda db: db.execute(query, values).fetchall(), [], now)
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T], failed: T, now: float) -> T:
+        with self._one_at_a_time:
+            return self._tried(work, failed, now)
+
+    def _tried(self, work: Callable[[sqlite3.Connection], T], failed: T, now: float) -> T:
         try:
             # A deleted file would go on taking what nobody will ever read.
             if self._db is not None and not self.path.exists():

@@ -57,6 +57,7 @@ class Window:
         self._events = Events()
         self._plans: dict[tuple[object, ...], Plan | None] = {}
         self._tidied = 0.0
+        self._save_due = False
 
     @property
     def dropped(self) -> int:
@@ -98,16 +99,25 @@ class Window:
     def close(self) -> None:
         """Save what the last minute brought and close the archive."""
         self.tidy()
+        self.save()
         if self._archive is not None:
             self._archive.close()
 
     def tidy(self) -> None:
-        """Finish minutes, forget what ended long ago, save; `add` does it each minute of `now`."""
+        """Finish minutes and forget what ended long ago; `add` does it each minute of `now`."""
         self._tidied = self.now
+        self._save_due = True
         for table in self._tables.values():
             table.tidy(self.now - self._offset)
         self._events.expire(self.now)
-        if self._archive is not None:
+
+    def save(self) -> None:
+        """Archive what changed, once a minute of `now`; for the thread that adds.
+
+        Readers see no difference: their lock need not be held while a slow disk writes.
+        """
+        if self._archive is not None and self._save_due:
+            self._save_due = False
             now = self.now - self._offset
             saving.save(self._archive, self._tables, self._events, now, self._offset)
 

@@ -8,6 +8,7 @@ from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.store import Store
 from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, subject
 from gpudiag.agent.scheduler import Batch
+from gpudiag.agent.window.archive import Archive
 from gpudiag.agent.writer import Writer
 from gpudiag.probes import Event, Sample
 from tests.running import wait_for
@@ -40,13 +41,15 @@ class Seen:
 class Desk:
     """A writer on hands of a clock that the test turns."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, archive=None):
         self.wall = self.mono = 1000.0
         self.batches: queue.Queue[Batch] = queue.Queue()
         self.seen = Seen()
         self.store = Store(folder / "f.db")
         self.clock = Clock(lambda: self.wall, lambda: self.mono)
-        engine = Engine(RULES, LIMITS, window_for(RULES), Book(RULES, self.store.firing()))
+        engine = Engine(
+            RULES, LIMITS, window_for(RULES, archive=archive), Book(RULES, self.store.firing())
+        )
         self.writer = Writer(
             engine,
             self.store,
@@ -172,3 +175,20 @@ def test_a_slow_disk_keeps_nobody_from_reading(desk, monkeypatch):
     desk.pass_(0, load=50)
     assert read == [(True, [])], "the lock is free, and what is not saved is not shown"
     assert [f.state for f in desk.writer.findings] == ["firing"]
+
+
+def test_nor_does_the_disk_of_the_history(tmp_path, monkeypatch):
+    free = []
+    archive = Archive(tmp_path / "window.db")
+
+    def slow_save(batch, now):
+        free.append(desk.writer.lock.acquire(blocking=False))
+        desk.writer.lock.release()
+        return True
+
+    monkeypatch.setattr(archive, "save", slow_save)
+    desk = Desk(tmp_path, archive)
+    for _ in range(30):
+        desk.pass_(5, load=1)
+    assert len(free) > 1
+    assert all(free)

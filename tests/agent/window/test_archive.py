@@ -35,6 +35,7 @@ def run(window: Window, start: float, end: float, step: float = 10.0) -> None:
         window.now = float(time)
         since = float(time) - START
         window.add([Sample("m", A, window.now, since), Sample("x_total", A, window.now, since)])
+        window.save()
 
 
 def test_memory_holds_a_quarter_and_a_query_the_whole_two_hours(
@@ -217,6 +218,7 @@ def test_a_full_disk_is_said_and_all_is_saved_when_there_is_room(
     archive._db.execute("PRAGMA max_page_count = 1")
     window.add([], [Event(START, "kmsg", os.urandom(2000).hex()) for _ in range(50)])
     window.tidy()
+    window.save()
     assert "full" in told[0]
     assert archive.error == told[0]
     run(window, START + 100.0, START + 200.0)
