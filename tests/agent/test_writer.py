@@ -182,13 +182,13 @@ def test_nor_does_the_disk_of_the_history(tmp_path, monkeypatch):
     archive = Archive(tmp_path / "window.db")
 
     def slow_save(batch, now):
-        free.append(desk.writer.lock.acquire(blocking=False))
-        desk.writer.lock.release()
+        free.append(mine.writer.lock.acquire(blocking=False))
+        mine.writer.lock.release()
         return True
 
     monkeypatch.setattr(archive, "save", slow_save)
-    desk = Desk(tmp_path, archive)
+    mine = Desk(tmp_path, archive)
     for _ in range(30):
-        desk.pass_(5, load=1)
+        mine.pass_(5, load=1)
     assert len(free) > 1
     assert all(free)
