@@ -17,7 +17,7 @@ from gpudiag.agent.exporters.guard import LOOPBACK_NAMES, Guard
 from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
 
-_ASSETS = {"style.css": "text/css", "page.js": "text/javascript"}
+_ASSETS = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 def create_app(

@@ -87,7 +87,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>' if body else ""
+    # A table wider than a phone is moved by keys only where it can be focused.
+    whole = f'<div class="scroll" tabindex="0"><table><tr>{head}</tr>{body}</table></div>'
+    return whole if body else ""
 
 
 def _growth(part: Part) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.agent.analysis.memory.seam import played
 from tests.allocsim.snapshot import dump
+from tests.browser import WIDTHS, as_wide_as, browser, console, reachable, tabbed
+from tests.tools import needs
 
 GPUDIAG = (sys.executable, "-I", "-m", "gpudiag.agent", "leak-report")
 
@@ -106,6 +108,19 @@ def test_the_page_needs_nothing_but_itself(folder, tmp_path):
     assert "url(" not in text
     for drawing in ("by category", "per call site", "blocks by age", "Segments by address"):
         assert drawing in text
+
+
+@needs("chromedriver", "chromium-driver")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_read_on_a_desk_and_on_a_phone_and_by_keys(folder, tmp_path, width):
+    run(folder, "--html", tmp_path / "report.html")
+    with browser(tmp_path / "profile", width) as driver:
+        driver.get((tmp_path / "report.html").as_uri())
+        assert console(driver) == []
+        assert as_wide_as(driver) == width
+        expected = reachable(driver)
+        assert expected
+        assert tabbed(driver, len(expected)) == [(element, True) for element in expected]
 
 
 def test_what_is_no_snapshot_is_one_line_and_two(tmp_path):

@@ -1,58 +1,47 @@
-"""The page in a real browser: it renews itself, keeps what was unfolded, breaks no policy."""
+"""The page in a real browser: it renews itself, breaks no policy, is used by keys, fits a phone."""
 
 from __future__ import annotations
 
-import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 import pytest
+from selenium.webdriver import Keys
+from selenium.webdriver.common.by import By
 
 from gpudiag.agent.exporters.app import create_app
-from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.server import make_server
 from gpudiag.agent.exporters.view import Snapshots
 from tests.agent.exporters.fake_view import FakeView
+from tests.browser import WIDTHS, as_wide_as, browser, console, reachable, tabbed
+from tests.running import wait_for
 from tests.tools import needs
 
-pytestmark = needs("chromium", "chromium")
-
-CHROMIUM = (
-    "chromium",
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--enable-logging=stderr",
-    "--hide-scrollbars",
-)
+pytestmark = needs("chromedriver", "chromium-driver")
 
 
 class Improving(FakeView):
-    """A view on which everything is well from the third look on."""
+    """A view on which everything is well as soon as `well` is set."""
 
-    looks = 0
+    well = False
 
     def generation(self) -> int:
-        self.looks += 1
-        if self.looks == 3:
+        if self.well:
             self.found = [msgspec.structs.replace(f, state="resolved") for f in self.found]
             self.version += 1
         return self.version
 
 
 @pytest.fixture
-def url(view: FakeView) -> Iterator[str]:
-    improving = Improving(
-        view.time, view.readings, view.found, blind=view.blind, states=view.states
-    )
+def improving(view: FakeView) -> Improving:
+    return Improving(view.time, view.readings, view.found, blind=view.blind, states=view.states)
+
+
+@pytest.fixture
+def url(improving: Improving) -> Iterator[str]:
     server = make_server(create_app(Snapshots(improving)), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -63,29 +52,43 @@ def url(view: FakeView) -> Iterator[str]:
     thread.join()
 
 
-def browse(url: str, profile: Path, *flags: str) -> tuple[str, str]:
-    command = [*CHROMIUM, f"--user-data-dir={profile}", *flags, "--dump-dom", url]
-    seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    return seen.stdout, seen.stderr
+def test_it_renews_itself_and_breaks_no_policy(
+    url: str, improving: Improving, tmp_path: Path
+) -> None:
+    with browser(tmp_path) as driver:
+        driver.get(url)
+        assert "Nothing known is wrong" not in driver.page_source
+        improving.well = True
+        wait_for(lambda: "Nothing known is wrong" in driver.page_source)
+        assert console(driver) == []
 
 
-def test_it_renews_itself_and_breaks_no_policy(url: str, tmp_path: Path) -> None:
-    dom, log = browse(url, tmp_path, "--virtual-time-budget=7000")
-    assert "Nothing known is wrong" in dom
-    assert "Pause updates" in dom
-    assert "CONSOLE" not in log
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_sticks_out_sideways(url: str, tmp_path: Path, width: int) -> None:
+    with browser(tmp_path, width) as driver:
+        for page in ("", "runbooks/", "runbooks/gpu-xid"):
+            driver.get(url + page)
+            assert as_wide_as(driver) == width, page
+        assert console(driver) == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_sticks_out_sideways(view: FakeView, tmp_path: Path, width: int) -> None:
-    style = files("gpudiag.agent.exporters.page").joinpath("style.css").read_text()
-    html = re.sub("<link[^>]*>", f"<style>{style}</style>", Page(Snapshots(view)).whole())
-    # A frame, because a headless window is never narrower than 500 px.
-    frame = tmp_path / "frame.html"
-    frame.write_text(
-        f'<iframe width={width} height=900 frameborder=0 srcdoc="{escape(html)}"></iframe>'
-        "<script>onload = () => { document.body.innerHTML = 'as wide as '"
-        " + frames[0].document.documentElement.scrollWidth }</script>"
-    )
-    dom, _ = browse(frame.as_uri(), tmp_path / "profile", "--window-size=1400,900")
-    assert f"as wide as {width}<" in dom
+def test_keys_reach_everything_in_its_order_and_are_seen_to(url: str, tmp_path: Path) -> None:
+    with browser(tmp_path) as driver:
+        driver.get(url)
+        expected = reachable(driver)
+        stops = tabbed(driver, len(expected))
+        assert [element.text for element, _ in stops] == [element.text for element in expected]
+        assert all(seen for _, seen in stops)
+
+
+def test_keys_unfold_a_finding_and_pause_the_page(url: str, tmp_path: Path) -> None:
+    with browser(tmp_path) as driver:
+        driver.get(url)
+        pause = driver.find_element(By.ID, "pause")
+        pause.send_keys(Keys.SPACE)
+        assert pause.get_attribute("aria-pressed") == "true"
+        summary = driver.find_element(By.TAG_NAME, "summary")
+        details = summary.find_element(By.XPATH, "..")
+        before = details.get_attribute("open")
+        summary.send_keys(Keys.ENTER)
+        assert details.get_attribute("open") != before
