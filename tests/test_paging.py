@@ -1,0 +1,161 @@
+"""From a hot GPU to the page in somebody's hand: agent, Prometheus, Alertmanager, receiver."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from gpudiag.alerts.rules import RUNBOOKS
+from tests.prometheus import RunningPrometheus
+from tests.running import free_port, wait_for
+from tests.tools import needs
+
+pytestmark = [
+    needs("prometheus", "prometheus"),
+    needs("prometheus-alertmanager", "prometheus-alertmanager"),
+    pytest.mark.timeout(240),
+]
+
+INCIDENT = Path(__file__).parent / "incidents/thermal-throttle/hot-until-the-fan-is-back.yaml"
+SPEED = 30
+
+Alert = dict[str, Any]
+
+
+class Pager:
+    """Whoever Alertmanager calls: keeps all that came."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        calls = self.calls
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                length = int(self.headers["Content-Length"])
+                calls.append(json.loads(self.rfile.read(length)))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/"
+
+    def came(self, name: str, status: str) -> Alert | None:
+        """The first alert of that name that came in this state."""
+        alerts = (alert for call in self.calls for alert in call["alerts"])
+        wanted = (a for a in alerts if (a["labels"]["alertname"], a["status"]) == (name, status))
+        return next(wanted, None)
+
+
+def sped(rules: str, agent: str) -> str:
+    """The rules that ship, their holds divided by the replay's speed, their links to this agent."""
+
+    def divided(match: re.Match[str]) -> str:
+        seconds = int(match[2]) * {"s": 1, "m": 60, "h": 3600}[match[3]]
+        return f"{match[1]}: {max(1, round(seconds / SPEED))}s"
+
+    held = re.sub(r"\b(for|keep_firing_for): (\d+)([smh])$", divided, rules, flags=re.M)
+    return held.replace(RUNBOOKS, f"{agent}/runbooks")
+
+
+@contextmanager
+def running(*command: str | Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as out:
+        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def alertmanager(folder: Path, pager: Pager) -> Iterator[int]:
+    port = free_port()
+    quick = {"group_wait": "1s", "group_interval": "1s", "group_by": ["alertname"]}
+    config = {
+        "route": {"receiver": "pager", **quick},
+        "receivers": [{"name": "pager", "webhook_configs": [{"url": pager.url}]}],
+    }
+    (folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
+    command = [
+        "prometheus-alertmanager",
+        f"--config.file={folder}/alertmanager.yml",
+        f"--storage.path={folder}/alertmanager",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with running(*command, log=folder / "alertmanager.log"):
+        wait_for(lambda: answers(f"http://127.0.0.1:{port}/-/ready"), 30)
+        yield port
+
+
+@contextmanager
+def prometheus(folder: Path, agent: str, manager: int) -> Iterator[RunningPrometheus]:
+    shipped = files("gpudiag.alerts.generated").joinpath("gpudiag.rules.yaml").read_text()
+    (folder / "rules.yaml").write_text(sped(shipped, agent))
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(folder / "rules.yaml")],
+        "scrape_configs": [
+            {
+                "job_name": "gpudiag",
+                "honor_labels": True,
+                "static_configs": [{"targets": [agent.removeprefix("http://")]}],
+            }
+        ],
+        "alerting": {
+            "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{manager}"]}]}]
+        },
+    }
+    server = RunningPrometheus(folder, yaml.safe_dump(config)).start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def test_it_is_paged_with_links_that_lead_somewhere_resolves_and_a_dead_agent_is_missed(tmp_path):
+    pager, address = Pager(), f"127.0.0.1:{free_port()}"
+    agent = f"http://{address}"
+    replay = (sys.executable, "-m", "gpudiag.agent", "agent", "--replay", INCIDENT)
+    with alertmanager(tmp_path, pager) as manager, prometheus(tmp_path, agent, manager):
+        with running(
+            *replay, "--speed", str(SPEED), "--listen", address, log=tmp_path / "agent.log"
+        ) as process:
+            hot = wait_for(lambda: pager.came("GpudiagThermalThrottle", "firing"), 60)
+            known = {"severity": "warning", "subject": "uuid=GPU-3", "cause": "thermal-throttle"}
+            assert hot["labels"] | known == hot["labels"]
+            page, _, section = hot["annotations"]["runbook_url"].partition("#")
+            with urlopen(page, timeout=5) as answer:
+                assert f'id="{section}"' in answer.read().decode()
+            wait_for(lambda: pager.came("GpudiagThermalThrottle", "resolved"), 90)
+            assert pager.came("GpudiagAgentMissing", "firing") is None
+            process.kill()
+            wait_for(lambda: pager.came("GpudiagAgentMissing", "firing"), 60)
