@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpudiag.agent.analysis.log_flight_dump import Dump, Entry, GroupLog
+from gpudiag.agent.analysis.log_flight_pairs import Pair, pairs
 
 Kind = Literal["missing", "operation", "order", "size", "type", "stuck", "alone"]
 
@@ -26,7 +27,8 @@ class Flight:
 
     `missing`: they never entered; `operation`, `size`, `type`: they entered another one; `order`:
     they entered the same ones in another order; `stuck`: all entered and none left; `alone`: the
-    dumps of `unseen` would tell. `since` is epoch seconds, `follows` whether another explains it.
+    dumps of `unseen` would tell. `since` is epoch seconds; `pairwise`: not a collective but a send
+    or receive; `follows`: another explains it.
     """
 
     kind: Kind
@@ -38,6 +40,7 @@ class Flight:
     unseen: tuple[int, ...]
     since: float
     detail: str = ""
+    pairwise: bool = False
     follows: bool = False
 
 
@@ -49,9 +52,27 @@ def judge(dumps: Sequence[Dump]) -> list[Flight]:
             groups[name][dump.rank] = log
     seen = {dump.rank for dump in dumps}
     found = [f for name, logs in groups.items() if (f := _group(name, logs, seen))]
+    busy = frozenset(rank for one in found for rank in one.waiting)
+    found += [_paired(pair) for pair in pairs(dumps, busy)]
     waiting = {rank for one in found for rank in one.waiting}
     found.sort(key=lambda one: (not one.ranks or bool(set(one.ranks) & waiting), one.since))
     return [replace(one, follows=index > 0) for index, one in enumerate(found)]
+
+
+def _paired(pair: Pair) -> Flight:
+    first = pair.first
+    return Flight(
+        pair.kind,
+        first.group,
+        first.point.sequence,
+        first.lacking if pair.kind == "missing" else first.words,
+        pair.ranks,
+        pair.waiting,
+        pair.unseen,
+        first.point.created,
+        pair.detail,
+        pairwise=True,
+    )
 
 
 def _group(name: str, logs: dict[int, GroupLog], seen: set[int]) -> Flight | None:

@@ -41,12 +41,13 @@ def causes(dumps: Sequence[Dump]) -> list[Cause]:
 
 def _cause(one: Flight, dumps: int, follows: str) -> Cause:
     unseen = f"the dumps of {_ranks(one.unseen)}" if one.unseen else ""
+    what = "Send or receive" if one.pairwise else "Collective"
     sure = _SURE[one.kind] - (0.1 if one.unseen and one.kind != "alone" else 0.0)
     return Cause(
         cause=CAUSE,
         confidence=sure,
         severity="critical",
-        summary=f"Collective {one.sequence} timed out or waits: {_words(one)}.",
+        summary=f"{what} {one.sequence} timed out or waits: {_words(one)}.",
         line=0,
         symptom=SYMPTOM,
         who=_ranks(one.ranks) if one.ranks else "",
@@ -69,6 +70,8 @@ def _words(one: Flight) -> str:
         return f"all have entered {one.operation} and it completes on none"
     if one.kind == "alone":
         return f"{others} {wait} in {one.operation}; whom for, the other ranks' dumps would tell"
+    if one.kind == "order" and one.pairwise:
+        return f"each waits for one who waits: {one.detail}"
     if one.kind == "order":
         return f"{who} entered another one first: {one.detail}"
     what = {"operation": "another one", "size": "another size", "type": "another type"}[one.kind]

@@ -7,12 +7,17 @@ text, and no dump of gloo tells whether a collective has started.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Collectives that some ranks may leave before all have entered."""
+
+
+# "send 0->1", "recv 1<-0": this rank first, then the other.
+_P2P = re.compile(r"(?P<way>send|recv) \d{1,9}(?:->|<-)(?P<peer>\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,16 @@ class Entry:
     created: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A send or receive that has not ended; `peer` as numbered in the group, `created` epoch s."""
+
+    sends: bool
+    peer: int
+    sequence: int
+    created: float
+
+
 @dataclass(slots=True)
 class GroupLog:
     """What one rank recorded of one process group; `ranks` are its members, () where untold."""
@@ -40,6 +55,7 @@ class GroupLog:
     title: str = ""
     ranks: tuple[int, ...] = ()
     entries: dict[int, Entry] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
     enqueued: int | None = None
 
     @property
@@ -82,9 +98,23 @@ def _take(groups: dict[str, GroupLog], names: dict[str, str], row: dict[str, Any
     names.setdefault(str(row.get("pg_id", "")), name)
     title = pair[1] if len(pair) > 1 else ""
     log = groups.setdefault(name, GroupLog(name, title if title != "undefined" else ""))
+    if row.get("is_p2p"):
+        _point(log.points, row)
+        return
     sequence = _whole(row.get("collective_seq_id"))
-    if sequence is not None and not row.get("is_p2p"):
+    if sequence is not None:
         log.entries[sequence] = _entry(sequence, row)
+
+
+def _point(points: list[Point], row: dict[str, Any]) -> None:
+    sequence = _whole(row.get("p2p_seq_id"))
+    name = str(row.get("profiling_name", "")).rpartition(":")[2]
+    done = row.get("state") == "completed" or bool(row.get("retired"))
+    if name == "coalesced" and done:
+        points[:] = [point for point in points if point.sequence != sequence]
+    elif not done and sequence is not None and (found := _P2P.fullmatch(name)):
+        created = (_whole(row.get("time_created_ns")) or 0) / 1e9
+        points.append(Point(found["way"] == "send", int(found["peer"]), sequence, created))
 
 
 def _entry(sequence: int, row: dict[str, Any]) -> Entry:

@@ -114,6 +114,73 @@ def test_a_group_that_waits_for_one_who_waits_elsewhere_follows() -> None:
     assert (second.ranks, second.follows) == ((1,), True)
 
 
+def point(way: str, own: int, peer: int, number: int = 1, **changes: Any) -> dict[str, Any]:
+    arrow = "->" if way == "send" else "<-"
+    name = f"nccl:{way} {own}{arrow}{peer}"
+    told = {"is_p2p": True, "p2p_seq_id": number, "profiling_name": name, "state": "scheduled"}
+    return entry(number, **told | changes)
+
+
+def batch(number: int, state: str, *points: dict[str, Any]) -> list[dict[str, Any]]:
+    """As batch_isend_irecv leaves it: only the entry that closes it has a state."""
+    closing = point("send", 0, 0, number, profiling_name="nccl:coalesced", state=state)
+    return [*points, closing]
+
+
+def test_the_stage_at_which_a_pipeline_stands() -> None:
+    found = only(
+        dump(0, point("send", 0, 1, state="completed"), world=4),
+        dump(1, world=4),
+        dump(2, point("recv", 2, 1), world=4),
+        dump(3, point("recv", 3, 2), world=4),
+    )
+    assert (found.kind, found.ranks, found.waiting) == ("missing", (1,), (2,))
+    assert found.operation == "send to rank 2"
+    (cause,) = log_flight_causes.causes([dump(1), dump(0, point("recv", 0, 1))])
+    assert "rank 1 never entered send to rank 0, rank 0 waits in it" in cause.summary
+
+
+def test_a_send_and_its_receive_that_both_wait_are_stuck() -> None:
+    found = only(dump(0, point("send", 0, 1)), dump(1, point("recv", 1, 0)))
+    assert (found.kind, found.ranks, found.waiting) == ("stuck", (), (0, 1))
+
+
+def test_two_who_both_send_first_wait_for_each_other() -> None:
+    found = only(dump(0, point("send", 0, 1)), dump(1, point("send", 1, 0)))
+    assert (found.kind, found.ranks) == ("order", (0, 1))
+    assert "rank 0 waits to send to rank 1; rank 1 waits to send to rank 0" in found.detail
+
+
+def test_of_a_batch_the_entry_that_closes_it_tells() -> None:
+    ended = batch(1, "completed", point("send", 0, 1), point("recv", 0, 1))
+    assert judge([dump(0, *ended), dump(1)]) == []
+    waits = batch(2, "started", point("send", 0, 1, 2), point("recv", 0, 1, 2))
+    assert only(dump(0, *ended, *waits), dump(1)).ranks == (1,)
+
+
+def test_a_peer_that_left_no_dump_is_asked_for() -> None:
+    found = only(dump(0, point("recv", 0, 1)))
+    assert (found.kind, found.unseen) == ("alone", (1,))
+
+
+def test_a_stage_whose_peer_waits_in_a_collective_is_no_beginning() -> None:
+    found = judge(
+        [
+            dump(0, stuck(1), world=3),
+            dump(1, world=3),
+            dump(2, stuck(1), point("recv", 2, 0), world=3),
+        ]
+    )
+    assert [(one.kind, one.ranks) for one in found] == [("missing", (1,))]
+
+
+def test_the_ranks_of_a_group_are_counted_within_it() -> None:
+    config = {"7": {"name": "7", "desc": "pp", "ranks": "[4, 6]"}}
+    of_group = {"process_group": ("7", "pp"), "pg_id": 7}
+    waits = dump(4, point("recv", 0, 1, **of_group), pg_config=config)
+    assert only(waits, dump(6, entry(1, **of_group), pg_config=config)).ranks == (6,)
+
+
 def test_the_status_counts_where_the_ring_is_empty() -> None:
     status = {"0": {"last_enqueued_collective": "7", "last_completed_collective": "6"}}
     behind = dump(1, entry(6), pg_status=status)
