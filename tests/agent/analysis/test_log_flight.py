@@ -176,7 +176,7 @@ def test_a_stage_whose_peer_waits_in_a_collective_is_no_beginning() -> None:
 
 def test_the_ranks_of_a_group_are_counted_within_it() -> None:
     config = {"7": {"name": "7", "desc": "pp", "ranks": "[4, 6]"}}
-    of_group = {"process_group": ("7", "pp"), "pg_id": 7}
+    of_group: dict[str, Any] = {"process_group": ("7", "pp"), "pg_id": 7}
     waits = dump(4, point("recv", 0, 1, **of_group), pg_config=config)
     assert only(waits, dump(6, entry(1, **of_group), pg_config=config)).ranks == (6,)
 
