@@ -18,6 +18,7 @@ _COMMANDS = {
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
     "budget": "Say whether a model fits, and the cheapest change that makes it fit.",
     "dashboards": "Write the Grafana dashboards into a folder.",
+    "diagnose": "Judge the history that a Prometheus already has.",
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",
     "leak-report": "Say what leaks in torch memory snapshots, how fast, and what to do.",

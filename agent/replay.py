@@ -81,7 +81,7 @@ def replay(timeline: Timeline, engine: Engine) -> Run:
         wanted = engine.ingest(samples, events)
         if on_step or wanted:
             versions += engine.evaluate(now, None if on_step else wanted)
-            blind = _still_blind(now - timeline.start, engine.book.unknown(), blind)
+            blind = still_blind(now - timeline.start, engine.book.unknown(), blind)
     versions += [f for f in engine.book.findings() if f.state == "firing"]
     return Run(tuple(_from_start(f, timeline.start) for f in versions), tuple(blind.values()))
 
@@ -90,9 +90,10 @@ def _step(timeline: Timeline) -> float:
     return max(MIN_STEP, timeline.interval)
 
 
-def _still_blind(
+def still_blind(
     now: float, unknown: Mapping[str, Sequence[Unknown]], before: Mapping[str, Blind]
 ) -> dict[str, Blind]:
+    """What cannot be told at `now`, each since when; `before` is what was so at the last step."""
     return {
         symptom: Blind(
             symptom,

@@ -26,6 +26,12 @@ class _Foreign:
     dialect: Dialect
     meaning: Meaning
     labels: Labels
+
+
+@dataclass(slots=True)
+class _LastXid:
+    """What a gauge of the last XID held; one for each GPU, whatever labels the gauge has then."""
+
     read_at: float = 0.0
     code: int | None = None
     counts: Counter[int] = field(default_factory=Counter)
@@ -47,6 +53,7 @@ class Translator:
         self._series: dict[tuple[str, Labels], tuple[_Foreign, ...] | None] = {}
         self._told_by: dict[tuple[str, str], tuple[int, float]] = {}
         self._seen: dict[tuple[str, str], float] = {}
+        self._xids: dict[Labels, _LastXid] = {}
         self._joiner = Joiner()
 
     def samples(self, samples: Iterable[Sample]) -> list[Sample]:
@@ -88,6 +95,7 @@ class Translator:
             if len(self._series) >= MAX_SERIES:
                 self._series.clear()
                 self._seen.clear()
+                self._xids.clear()
                 self._joiner.clear()
             self._series[key] = _understood(self._of.get(sample.metric), *key)
         meant = self._series[key]
@@ -104,7 +112,29 @@ class Translator:
         if series.meaning.kind in ("sum", "max"):
             ours = self._joiner.add(series.dialect, series.meaning, series.labels, sample)
             return (ours,) if ours.metric.startswith(OURS) else ()
+        if series.meaning.kind == "last_xid":
+            return self._xid_changes(series, sample)
         return _translated(series, sample)
+
+    def _xid_changes(self, series: _Foreign, sample: Sample) -> Iterator[Sample]:
+        """The gauge keeps its last code: the first reading may be old, a change is an event."""
+        if math.isnan(sample.value):
+            return
+        # With the code among its labels, as newer exporters write it, each is a series of its own.
+        last = self._xids.setdefault(series.labels, _LastXid())
+        code, before = int(sample.value), last.code
+        if not code and sample.time <= last.read_at:
+            # The series that ended when the code changed, read beside its successor.
+            return
+        read_at, last.read_at = last.read_at, sample.time
+        last.code = code
+        if not code or before in (None, code):
+            return
+        of = _with(series.labels, "xid", str(code))
+        # Zero first: a counter that begins above it would look as old as the exporter.
+        yield Sample(series.meaning.to, of, read_at, float(last.counts[code]))
+        last.counts[code] += 1
+        yield Sample(series.meaning.to, of, sample.time, float(last.counts[code]))
 
     def _put_aside(self, meaning: Meaning, sample: Sample) -> bool:
         server = _named(sample.labels, "server") if meaning.unless else ""
@@ -190,22 +220,6 @@ def _translated(series: _Foreign, sample: Sample) -> Iterator[Sample]:
                 sample.value if math.isnan(sample.value) else float(bool(int(sample.value) & bit))
             )
             yield Sample(meaning.to, _with(series.labels, "reason", event.name), time, active)
-    elif not math.isnan(sample.value):
-        yield from _xid_changes(series, sample)
-        series.read_at = time
-
-
-def _xid_changes(series: _Foreign, sample: Sample) -> Iterator[Sample]:
-    """The gauge keeps its last code: the first reading may be old, a change is an event."""
-    code, before = int(sample.value), series.code
-    series.code = code
-    if not code or before in (None, code):
-        return
-    of = _with(series.labels, "xid", str(code))
-    # Zero first: a counter that begins above it would look as old as the exporter.
-    yield Sample(series.meaning.to, of, series.read_at, float(series.counts[code]))
-    series.counts[code] += 1
-    yield Sample(series.meaning.to, of, sample.time, float(series.counts[code]))
 
 
 def _with(labels: Labels, name: str, value: str) -> Labels:

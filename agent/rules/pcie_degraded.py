@@ -65,9 +65,11 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     loads = {uuid: _loaded(window, limits, uuid) for uuid in below}
     slow = {uuid for uuid, loaded in loads.items() if loaded}
     replays = dict(_replaying(window, limits))
+    # An exporter may count replays and say nothing of the link itself.
+    counting = {p.labels["uuid"]: p.labels for p in window.latest(REPLAYS) if "uuid" in p.labels}
     # Where all are alike the slots or the firmware set the pace: a fact, not a fault.
     alike = len(slow) >= MANY and slow == links.keys()
-    for uuid, labels in links.items():
+    for uuid, labels in (counting | links).items():
         if uuid in slow or uuid in replays:
             shorts = below[uuid] if uuid in slow else []
             yield _diagnosis(window, labels, shorts, replays.get(uuid, 0.0), alike=alike)

@@ -114,3 +114,19 @@ def test_a_bucket_without_a_bound_costs_only_itself(name, le):
     bad = Sample(f"{name}_bucket", labels(server="s", le=le), 1.0, 3.0)
     good = Sample(f"{name}_bucket", labels(server="s", le="100"), 1.0, 5.0)
     assert [s.value for s in one(bad, good)] == [5.0]
+
+
+def test_an_xid_gauge_with_its_code_among_the_labels_is_one_gauge():
+    def gauge(code, time):
+        names = {"UUID": "GPU-1", "gpu": "0", "err_code": str(code), "err_msg": "words"}
+        return Sample("DCGM_FI_DEV_XID_ERRORS", labels(**names), time, float(code))
+
+    translator = Translator()
+    assert translator.samples([gauge(0, 10.0)]) == []
+    told = translator.samples([gauge(79, 20.0)])
+    assert [(dict(s.labels)["xid"], s.time, s.value) for s in told] == [
+        ("79", 10.0, 0.0),
+        ("79", 20.0, 1.0),
+    ]
+    # What ended may be read once more beside its successor.
+    assert translator.samples([gauge(0, 20.0), gauge(79, 30.0)]) == []
