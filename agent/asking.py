@@ -48,12 +48,12 @@ def bearer(token_file: Path | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def change(url: str, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
+def change(url: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> dict[str, Any]:
     """POST to the agent, and what it says to that; `GpudiagError` where it refuses."""
     target = (url if "://" in url else f"http://{url}").rstrip("/") + path
     if not target.startswith(("http://", "https://")):
         raise GpudiagError(f"{url!r} is not an address: write http://HOST:PORT")
-    request = Request(target, data=b"", headers=dict(headers), method="POST")  # noqa: S310
+    request = Request(target, data=body, headers=dict(headers), method="POST")  # noqa: S310
     try:
         with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
             return msgspec.json.decode(answer.read(), type=dict[str, Any])

@@ -23,13 +23,15 @@ from gpudiag.agent.config import Config
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.escalation.build import escalator_for
 from gpudiag.agent.expected import ExpectedGpus
-from gpudiag.agent.exporters import control
+from gpudiag.agent.exporters import control, oncall
 from gpudiag.agent.exporters import looking as looks
 from gpudiag.agent.exporters.view import AgentInfo, Snapshots
 from gpudiag.agent.findings.book import Book
+from gpudiag.agent.findings.remark_store import Remarks
 from gpudiag.agent.findings.store import Store
 from gpudiag.agent.inventory import Inventory
 from gpudiag.agent.live import LiveView
+from gpudiag.agent.oncall import OnCall
 from gpudiag.agent.rules import RULES
 from gpudiag.agent.scheduler import ProbeStatus, Scheduler
 from gpudiag.agent.selfwatch import SelfWatch, cost_of
@@ -86,12 +88,16 @@ class Daemon:
             observers=[inventory, expected, endings, *looking, *_black_box(config, state)],
         )
         info = agent_info(config, clock.now())
-        view = LiveView(info, self._writer, clock.now, self._statuses, self._store.between)
+        remarks = Remarks(state / "remarks.db")
+        past = self._store.between
+        view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks)
         self._snapshots = Snapshots(view)
         self._otlp = _otlp(config, self._snapshots)
         self._actor = actor_for(
-            config.actions, state, node(config), self._writer, self._channel, clock.now
+            config.actions, state, node(config), self._writer, self._channel, clock.now, remarks
         )
+        token = self._actor.token
+        self._oncall = OnCall(token, remarks, view, self._writer, state, clock.now)
 
     def _engine(self, config: Config, state: Path) -> Engine:
         rules, limits = configuration.rules_in_force(config)
@@ -124,7 +130,7 @@ class Daemon:
 
     def _more(self) -> list[Route]:
         looking = looks.routes(self._escalator, self._actor.token) if self._escalator else []
-        return [*control.routes(self._actor), *looking]
+        return [*control.routes(self._actor), *oncall.routes(self._oncall), *looking]
 
     def _statuses(self) -> list[ProbeStatus]:
         others = [other.status() for other in (self._channel, self._otlp) if other]

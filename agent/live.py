@@ -11,6 +11,7 @@ import numpy as np
 from gpudiag.agent.engine import Engine
 from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.findings.remark_store import Remarks
 from gpudiag.agent.scheduler import ProbeStatus
 from gpudiag.probes import Event, Labels
 
@@ -41,16 +42,18 @@ class LiveView:
         now: Callable[[], float],
         statuses: Callable[[], Sequence[ProbeStatus]],
         past: Callable[[float, float], list[Finding]] | None = None,
+        remarks: Remarks | None = None,
     ) -> None:
         self.info = info
         self.now = now
         self._writer = writer
         self._statuses = statuses
         self._past = past
+        self._remarks = remarks
 
     def generation(self) -> int:
-        """Grows with each batch and each evaluation."""
-        return self._writer.generation
+        """Grows with each batch, each evaluation and each word of a person."""
+        return self._writer.generation + (self._remarks.version if self._remarks else 0)
 
     def samples(self) -> Iterable[Reading]:
         """Every fresh series; staleness is judged as of now, not as of the last evaluation."""
@@ -71,14 +74,17 @@ class LiveView:
             return self._writer.engine.window.events(seconds, source, kind)
 
     def findings(self) -> list[Finding]:
-        """Pending, firing and recently resolved ones."""
-        return self._writer.findings
+        """Pending, firing and recently resolved ones, with what people said of them."""
+        return self._remarked(self._writer.findings)
 
     def past(self, since: float, until: float) -> list[Finding]:
         """Those that fired at any moment from `since` to `until`; in a replay those still held."""
         if self._past:
-            return self._past(since, until)
+            return self._remarked(self._past(since, until))
         return [f for f in self._writer.findings if f.fired_within(since, until)]
+
+    def _remarked(self, findings: list[Finding]) -> list[Finding]:
+        return self._remarks.on(findings, self.now()) if self._remarks else findings
 
     def unknown(self) -> list[Missing]:
         """What cannot be told at the moment, by symptom."""

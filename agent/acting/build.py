@@ -12,6 +12,7 @@ from gpudiag.agent.acting.live_world import LiveWorld, Rules
 from gpudiag.agent.actions.levers.workload import Workload
 from gpudiag.agent.channel.server import ChannelServer
 from gpudiag.agent.config.acting import Actions
+from gpudiag.agent.findings.remark_store import Remarks
 
 
 def actor_for(
@@ -21,6 +22,7 @@ def actor_for(
     writer: Rules,
     channel: ChannelServer | None,
     now: Callable[[], float],
+    remarks: Remarks,
 ) -> Actor:
     """The actor of a live agent; raises `UsageError` where the configuration is bad."""
 
@@ -28,7 +30,7 @@ def actor_for(
         return files.secret(value, "the section actions")
 
     workload = Workload(state / "workload.json", now) if config.workload else None
-    world = LiveWorld(writer, now, Path(config.opt_out), config.maintenance)
+    world = LiveWorld(writer, now, Path(config.opt_out), config.maintenance, remarks)
     pullable = levers.build(
         config,
         secret,

@@ -10,6 +10,7 @@ from typing import Protocol
 from gpudiag.agent.actions.contract import Plan
 from gpudiag.agent.config.acting import Maintenance
 from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.findings.remark_store import Remarks
 from gpudiag.agent.live import Owner
 
 PROGRESS = {
@@ -40,11 +41,13 @@ class LiveWorld:
         now: Callable[[], float],
         hold_file: Path,
         windows: Sequence[Maintenance],
+        remarks: Remarks | None = None,
     ) -> None:
         self.now = now
         self._writer = writer
         self._hold_file = hold_file
         self._windows = windows
+        self._remarks = remarks
 
     def findings(self) -> Sequence[Finding]:
         """See `World`."""
@@ -77,12 +80,14 @@ class LiveWorld:
         return None
 
     def opted_out(self, plan: Plan) -> str:
-        """See `World`: the file stops everything, one beside it named for the target only that."""
+        """See `World`: the file stops all, one beside it named for the target only that; so does
+        a person who acknowledged the finding.
+        """
         own = self._hold_file.with_name(f"{self._hold_file.name}.{plan.target.replace('/', '_')}")
         for path in (self._hold_file, own):
             if path.exists():
                 return f"{path} exists: a person wants it left alone"
-        return ""
+        return _somebodys(self._remarks, plan.finding, self.now()) if self._remarks else ""
 
     def maintenance(self, now: float) -> str:
         """See `World`."""
@@ -99,3 +104,14 @@ class LiveWorld:
             if inside:
                 return f"maintenance until {window.end} UTC"
         return ""
+
+
+def _somebodys(remarks: Remarks, finding: str, now: float) -> str:
+    # Who cannot read whether a person is on it must take it that one is.
+    if remarks.trouble:
+        return remarks.trouble
+    said = remarks.acknowledgement(finding, now)
+    if said is None:
+        return ""
+    until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(said.until))
+    return f"{said.by} is on it until {until}: `gpudiag findings withdraw` lets the agent act"

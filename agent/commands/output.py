@@ -91,6 +91,8 @@ def show(console: Console, finding: Mapping[str, Any], when: str = "") -> None:
     _line(console, finding["summary"])
     if when:
         _line(console, when)
+    for remark in words.remarks(finding):
+        _line(console, remark, style="green")
     sure = f"{finding['confidence']:.0%} sure"
     _line(console, f"cause: {finding['cause']} ({sure})")
     for fact in finding["evidence"]:

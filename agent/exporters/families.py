@@ -18,6 +18,7 @@ DERIVED = frozenset(
     {
         "gpudiag_build_info",
         "gpudiag_finding_active",
+        "gpudiag_finding_acknowledged_until_timestamp_seconds",
         "gpudiag_symptom_unknown",
         "gpudiag_probe_success",
         "gpudiag_probe_duration_seconds",
@@ -112,6 +113,10 @@ def own(snapshot: Snapshot) -> Iterator[Reading]:
                 subject=subject_label(finding.subject),
             )
             yield "gpudiag_finding_active", pairs, now, finding.confidence
+            if said := finding.acknowledged:
+                which = labels(symptom=finding.symptom, subject=subject_label(finding.subject))
+                until = "gpudiag_finding_acknowledged_until_timestamp_seconds"
+                yield until, which, now, said.until
     for symptom in sorted({symptom for symptom, _ in snapshot.unknown}):
         yield "gpudiag_symptom_unknown", labels(symptom=symptom), now, 1.0
     for probe in snapshot.probes:

@@ -98,6 +98,18 @@ def share(value: float, whole: float, unit: str) -> str:
     return text.replace(" ", _NO_BREAK)
 
 
+def remarks(finding: Mapping[str, Any]) -> list[str]:
+    """What people said of a finding, in the shape of its JSON: who is on it, and the verdict."""
+    said, review, told = finding.get("acknowledged"), finding.get("review"), []
+    if said:
+        told.append(f"{said['by']} is on it until {clock(said['until'])}: {said['reason']}")
+    if review:
+        word = "right" if review["right"] else "wrong"
+        other = f", it was {review['cause']}" if review["cause"] and not review["right"] else ""
+        told.append(f"{review['by']} says it was {word}{other}")
+    return told
+
+
 def confidence(value: float) -> str:
     """How sure we are, in words."""
     for least, words in ((0.9, "almost certain"), (0.75, "very likely"), (0.5, "likely")):

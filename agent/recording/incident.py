@@ -17,7 +17,7 @@ from gpudiag.probes.errors import UsageError
 VERSION = 1
 DEFAULT_INTERVAL = 60.0
 
-SOURCES = ("kmsg", "process", "torch", "serving", "kubernetes", "agent", "action")
+SOURCES = ("kmsg", "nvml", "process", "torch", "serving", "kubernetes", "agent", "action")
 
 _OPTIONAL = (
     *("version", "title", "notes", "interval"),

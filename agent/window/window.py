@@ -170,6 +170,24 @@ class Window:
         times, values = self._read(plan.table, saving.RAW, heads, now - seconds, now)
         return series(heads, times, values, counter=plan.table.counter)
 
+    def between(self, metric: str, since: float, until: float) -> list[Series]:
+        """Samples of every series from `since` to `until`, stale ones too, resets as they were.
+
+        What a recording holds; a rule asks for `series`. Of a metric in `trends` each minute's
+        lowest value (a counter's last) stands for what is no longer held raw.
+        """
+        plan = self._plan(metric, {})
+        if plan is None or plan.table.raw is None or not plan.heads:
+            return []
+        first, last = since - self._offset, until - self._offset
+        times, values = self._read(plan.table, saving.RAW, plan.heads, first, last)
+        if plan.table.minutes is not None:
+            stat: Stat = "last" if plan.table.counter else "min"
+            old = min(last, float(times[0]) - self._offset) if len(times) else last
+            older = self._read(plan.table, stat, plan.heads, first, old - TIDY_SECONDS)
+            times, values = np.concatenate([older[0], times]), np.concatenate([older[1], values])
+        return [s for s in series(plan.heads, times, values, counter=False) if len(s.times)]
+
     def minutes(
         self, metric: str, seconds: float, stat: Stat = "mean", **match: str
     ) -> list[Series]:

@@ -58,6 +58,7 @@ class Card:
     lasting: str
     silent: str
     ended: str
+    remarks: tuple[str, ...]
     facts: tuple[Fact, ...]
     steps: tuple[Step, ...]
     folded: tuple[Card, ...]
@@ -111,6 +112,7 @@ class Dealer:
             lasting=words.duration((ended or now) - finding.since),
             silent="" if silent is None else words.duration(now - silent),
             ended="" if ended is None else words.duration(now - ended),
+            remarks=tuple(words.remarks(msgspec.to_builtins(finding))),
             facts=tuple(self._fact(finding, evidence) for evidence in finding.evidence),
             steps=_steps(finding, folded),
             folded=folded,

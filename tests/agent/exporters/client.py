@@ -21,11 +21,15 @@ class Client:
         return self.request("GET", path, headers)
 
     def request(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
     ) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
             async with httpx.AsyncClient(transport=transport, base_url=self.base_url) as client:
-                return await client.request(method, path, headers=headers)
+                return await client.request(method, path, headers=headers, content=content)
 
         return asyncio.run(ask())
