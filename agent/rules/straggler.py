@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from gpudiag.agent.rules import _slow_rank, _teams
+from gpudiag.agent.rules import _slow_rank, _slow_signals, _teams
 from gpudiag.agent.rules._slow_rank import Why
+from gpudiag.agent.rules._slow_signals import Signals
 from gpudiag.agent.rules._teams import COMM, COMPUTE, DATA, LAG, LAST, STEP, Named, Team
 from gpudiag.agent.rules.contract import (
     Diagnosis,
@@ -26,43 +26,12 @@ from gpudiag.agent.rules.contract import (
 from gpudiag.agent.window import Window
 
 
-@dataclass(frozen=True, slots=True)
-class _Signals:
-    """Which rank each kind of measurement names; None where it names none or is not there.
-
-    `late` comes last to collectives, `calm` waits least in them, `busy` computes (and waits for
-    data) longest, `starved` waits longest for data.
-    """
-
-    late: Named | None
-    calm: Named | None
-    busy: Named | None
-    starved: Named | None
-
-    @property
-    def meeting(self) -> Named | None:
-        """Named by how the ranks meet, which shows a delay wherever it lies."""
-        return self.late or self.calm
-
-    @property
-    def own(self) -> Named | None:
-        """Named by its own times."""
-        return self.busy or self.starved
-
-    def confidence(self, rank: str) -> float:
-        """How sure its naming is: by how many kinds, and which."""
-        weights = ((self.late, 0.8), (self.calm, 0.75), (self.busy, 0.75), (self.starved, 0.55))
-        agreeing = [weight for named, weight in weights if named and named.rank == rank]
-        others = sum(1 for named, _ in weights if named and named.rank != rank)
-        return min(max(agreeing) + 0.08 * (len(agreeing) - 1), 0.95) - 0.15 * others
-
-
 def check(window: Window, limits: Limits) -> Iterator[Verdict]:
     """Judge every job of which two ranks that do the same work are seen."""
-    by_job: dict[str, list[tuple[Team, _Signals]]] = {}
+    by_job: dict[str, list[tuple[Team, Signals]]] = {}
     for team in _teams.teams(window, int(limits["bins"])):
         if len(team.ends) >= limits["bins"] / 2.0:
-            by_job.setdefault(team.job, []).append((team, _signals(team, limits)))
+            by_job.setdefault(team.job, []).append((team, _slow_signals.signals(team, limits)))
     for found in by_job.values():
         # A slow worker delays its whole pipeline, so that in every stage one rank waits least:
         # where any rank computes longer, it is the cause and these are its echoes.
@@ -73,7 +42,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
         yield Unknown(_job(job), (f"the other ranks' series: {seen} of {world} is seen here",))
 
 
-def _of_team(window: Window, team: Team, signals: _Signals, *, worker: bool) -> Iterator[Verdict]:
+def _of_team(window: Window, team: Team, signals: Signals, *, worker: bool) -> Iterator[Verdict]:
     named = signals.meeting or signals.own if team.pipeline == 1 else signals.own
     if named is None and not (team.known(COMM) or team.known(LAG)):
         yield Unknown(_job(team.job), (f"{COMM} or {LAG}: all phases take the same on every rank",))
@@ -88,27 +57,7 @@ def _of_team(window: Window, team: Team, signals: _Signals, *, worker: bool) -> 
             yield Healthy(_rank(team.job, rank))
 
 
-def _signals(team: Team, limits: Limits) -> _Signals:
-    floor = limits["floor"] * team.step
-
-    def named(metric: str, sign: float = 1.0) -> Named | None:
-        if not team.known(metric):
-            return None
-        values = sign * team.times[metric]
-        return _teams.standing_out(team, values, floor, limits["share"], limits["sigmas"])
-
-    late = named(LAG)
-    if late and team.known(LAST):
-        last = team.times[LAST][:, team.ranks.index(late.rank)]
-        late = late if float(np.nanmean(last)) >= limits["share"] else None
-    busy = None
-    if team.known(COMPUTE):
-        work = team.times[COMPUTE] + (team.times[DATA] if team.known(DATA) else 0.0)
-        busy = _teams.standing_out(team, work, floor, limits["share"], limits["sigmas"])
-    return _Signals(late, named(COMM, -1.0), busy, named(DATA))
-
-
-def _diagnosis(window: Window, team: Team, signals: _Signals, named: Named) -> Diagnosis:
+def _diagnosis(window: Window, team: Team, signals: Signals, named: Named) -> Diagnosis:
     kinds = (signals.late, signals.calm, signals.busy, signals.starved)
     seconds = max(kind.excess for kind in kinds if kind and kind.rank == named.rank)
     found = _slow_rank.why(window, team, named.rank, seconds)
@@ -150,7 +99,7 @@ def _evidence(team: Team, rank: str) -> Iterator[Evidence]:
             yield Evidence(metric, round(float(usual[at]), 5), unit, expected, labels)
 
 
-def _since(team: Team, signals: _Signals, named: Named) -> float:
+def _since(team: Team, signals: Signals, named: Named) -> float:
     """The oldest of the bins looked at in which it already stood out."""
     shown = ((signals.late, LAG), (signals.calm, COMM), (signals.busy, COMPUTE))
     metric = next((m for kind, m in shown if kind and kind.rank == named.rank), DATA)
