@@ -16,6 +16,7 @@ _COMMANDS = {
     "actions": "List, approve or deny actions; reset the breaker.",
     "alerts": "Write the Prometheus alert rules into a folder.",
     "agent": "Watch this node; show findings on a page, /metrics and an API.",
+    "bundle": "Gather what a ticket about one finding needs, without secrets.",
     "budget": "Say whether a model fits, and the cheapest change that makes it fit.",
     "dashboards": "Write the Grafana dashboards into a folder.",
     "diagnose": "Judge the history that a Prometheus already has.",

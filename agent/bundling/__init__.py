@@ -1,0 +1,1 @@
+"""A ticket's worth of evidence about one finding: gathered, redacted, packed."""
