@@ -90,14 +90,13 @@ class Daemon:
         info = agent_info(config, clock.now())
         remarks = Remarks(state / "remarks.db")
         past = self._store.between
-        view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks)
-        self._snapshots = Snapshots(view)
-        self._otlp = _otlp(config, self._snapshots)
-        self._actor = actor_for(
+        self._actor = actor = actor_for(
             config.actions, state, node(config), self._writer, self._channel, clock.now, remarks
         )
-        token = self._actor.token
-        self._oncall = OnCall(token, remarks, view, self._writer, state, clock.now)
+        view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks, actor.tried)
+        self._snapshots = Snapshots(view)
+        self._otlp = _otlp(config, self._snapshots)
+        self._oncall = OnCall(actor.token, remarks, view, self._writer, state, clock.now)
 
     def _engine(self, config: Config, state: Path) -> Engine:
         rules, limits = configuration.rules_in_force(config)

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from gpudiag.agent.engine import Engine
 from gpudiag.agent.exporters.view import AgentInfo, Floats, Missing, Reading
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.findings.remark_store import Remarks
+from gpudiag.agent.findings.tried import Tried
 from gpudiag.agent.scheduler import ProbeStatus
 from gpudiag.probes import Event, Labels
 
@@ -43,6 +45,7 @@ class LiveView:
         statuses: Callable[[], Sequence[ProbeStatus]],
         past: Callable[[float, float], list[Finding]] | None = None,
         remarks: Remarks | None = None,
+        tried: Callable[[Finding], tuple[Tried, ...]] | None = None,
     ) -> None:
         self.info = info
         self.now = now
@@ -50,6 +53,7 @@ class LiveView:
         self._statuses = statuses
         self._past = past
         self._remarks = remarks
+        self._tried = tried
 
     def generation(self) -> int:
         """Grows with each batch, each evaluation and each word of a person."""
@@ -74,7 +78,7 @@ class LiveView:
             return self._writer.engine.window.events(seconds, source, kind)
 
     def findings(self) -> list[Finding]:
-        """Pending, firing and recently resolved ones, with what people said of them."""
+        """Pending, firing and recently resolved ones, with what was said and done."""
         return self._remarked(self._writer.findings)
 
     def past(self, since: float, until: float) -> list[Finding]:
@@ -84,7 +88,12 @@ class LiveView:
         return [f for f in self._writer.findings if f.fired_within(since, until)]
 
     def _remarked(self, findings: list[Finding]) -> list[Finding]:
-        return self._remarks.on(findings, self.now()) if self._remarks else findings
+        said = self._remarks.on(findings, self.now()) if self._remarks else findings
+        return [self._with_history(finding) for finding in said]
+
+    def _with_history(self, finding: Finding) -> Finding:
+        tried = self._tried(finding) if self._tried else ()
+        return msgspec.structs.replace(finding, tried=tried) if tried else finding
 
     def unknown(self) -> list[Missing]:
         """What cannot be told at the moment, by symptom."""

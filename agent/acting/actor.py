@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gpudiag.agent.acting import standing
 from gpudiag.agent.acting.counting import Counts
 from gpudiag.agent.actions import guard
 from gpudiag.agent.actions.audit import Audit, Sink
@@ -23,8 +24,9 @@ from gpudiag.agent.actions.levers.workload import Workload
 from gpudiag.agent.actions.policy import Ladder, Policy, Step, shipped
 from gpudiag.agent.actions.world import World
 from gpudiag.agent.config.acting import Actions, LadderStep
+from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.findings.tried import Tried
 from gpudiag.probes import Sample, labels
-from gpudiag.probes.errors import GpudiagError
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +67,7 @@ class Actor:
         self._now = world.now
         settings = Settings(config.mode, node, self._allowance)
         self._director = Director(settings, policy(config), levers, journal, lease, world)
+        self._standing = self._read()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="actions", daemon=True)
 
@@ -90,6 +93,7 @@ class Actor:
             return False
         log.warning("the breaker was reset by %s", actor)
         self._ledger.reset_breaker()
+        self._standing = self._read()
         return True
 
     def shown(self) -> dict[str, Any]:
@@ -104,22 +108,22 @@ class Actor:
         }
 
     def samples(self, now: float) -> list[Sample]:
-        """Counts of outcomes, what is left of the budget, and the breaker."""
-        told = [
+        """Counts of outcomes, what is left of the budget, and the breaker.
+
+        As of the last round: whoever asks holds the window's lock, and the ledger's disk may stall.
+        """
+        counted = [
             Sample("gpudiag_actions_total", labels(action=a, outcome=o), now, float(count))
-            for (a, o), count in sorted(self._counts.of.items())
+            for (a, o), count in sorted(dict(self._counts.of).items())
         ]
-        try:
-            entries, broken = self._ledger.entries(), bool(self._ledger.breaker())
-        except GpudiagError:
-            # Nobody may act on a ledger that cannot be read: as good as an open breaker.
-            return [*told, Sample("gpudiag_breaker_open", (), now, 1.0)]
-        left = guard.remaining(entries, now, self._allowance)
-        return [
-            *told,
-            Sample("gpudiag_action_budget_remaining", (), now, float(left)),
-            Sample("gpudiag_breaker_open", (), now, float(broken)),
-        ]
+        return [*counted, *self._standing.samples(now)]
+
+    def tried(self, finding: Finding) -> tuple[Tried, ...]:
+        """What was done about its cause before, what helped most often first."""
+        return self._standing.tried.get((finding.symptom, finding.cause), ())
+
+    def _read(self) -> standing.Standing:
+        return standing.read(self._ledger, self._now(), self._allowance)
 
     def _run(self) -> None:
         while not self._stopping.wait(TICK_SECONDS):
@@ -127,6 +131,7 @@ class Actor:
                 self._director.tick()
             except Exception:
                 log.exception("acting failed in this round; nothing more is done in it")
+            self._standing = self._read()
 
 
 def allowance(config: Actions) -> Allowance:

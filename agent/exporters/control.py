@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -90,8 +90,9 @@ def refused(token: str, request: Request) -> Response | None:
 
 
 def _probes(workload: Workload) -> list[Route]:
-    def answering(why: Callable[[], str]) -> Callable[[Request], Response]:
-        def answer(_: Request) -> Response:
+    # In the loop itself: threads that wait for a slow ledger must not make a probe fail.
+    def answering(why: Callable[[], str]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(_: Request) -> Response:
             reason = why()
             return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
 

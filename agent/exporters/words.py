@@ -99,7 +99,9 @@ def share(value: float, whole: float, unit: str) -> str:
 
 
 def remarks(finding: Mapping[str, Any]) -> list[str]:
-    """What people said of a finding, in the shape of its JSON: who is on it, and the verdict."""
+    """Words beside a finding, in the shape of its JSON: who is on it, the verdict, and what was
+    done about its cause before.
+    """
     said, review, told = finding.get("acknowledged"), finding.get("review"), []
     if said:
         told.append(f"{said['by']} is on it until {clock(said['until'])}: {said['reason']}")
@@ -107,7 +109,15 @@ def remarks(finding: Mapping[str, Any]) -> list[str]:
         word = "right" if review["right"] else "wrong"
         other = f", it was {review['cause']}" if review["cause"] and not review["right"] else ""
         told.append(f"{review['by']} says it was {word}{other}")
-    return told
+    return told + _tried(finding)
+
+
+def _tried(finding: Mapping[str, Any]) -> list[str]:
+    return [
+        f"earlier for this cause: {one['action']} helped {one['helped']} of {one['times']} time(s),"
+        f" last at {one['target']} on {clock(one['last_at'])}: {one['last'].replace('_', ' ')}"
+        for one in finding.get("tried", ())
+    ]
 
 
 def confidence(value: float) -> str:

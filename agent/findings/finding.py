@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from gpudiag.agent.findings.remarks import Acknowledgement, Review
+from gpudiag.agent.findings.tried import Tried
 from gpudiag.agent.rules.contract import Evidence, Rival, Subject, Suggestion
 from gpudiag.probes.catalog import Severity
 
@@ -21,7 +22,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     `since` is when the symptom began, `raised_at` when it fired (None while pending),
     `resolved_at` and `reason` (cleared, ended) are set once resolved; `stale_since` while its
     inputs are missing; `explained_by` is the id of the finding it folds under, if any.
-    `acknowledged` and `review` are what people said of it; only those who show it fill them.
+    `acknowledged` and `review` are what people said of it, `tried` what was done about its cause
+    before; only those who show it fill them.
     """
 
     symptom: str
@@ -43,6 +45,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Suggestion, ...] = ()
     acknowledged: Acknowledgement | None = None
     review: Review | None = None
+    tried: tuple[Tried, ...] = ()
 
     @property
     def id(self) -> str:
