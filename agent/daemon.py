@@ -44,7 +44,9 @@ from gpudiag.probes.errors import UsageError
 if TYPE_CHECKING:
     from starlette.routing import Route
 
+    from gpudiag.agent.acting.actor import Actor
     from gpudiag.agent.exporters.otlp import OtlpPusher
+    from gpudiag.agent.exporters.otlp_logs import OtlpLogPusher
 
 log = logging.getLogger(__name__)
 
@@ -91,11 +93,19 @@ class Daemon:
         remarks = Remarks(state / "remarks.db")
         past = self._store.between
         self._actor = actor = actor_for(
-            config.actions, state, node(config), self._writer, self._channel, clock.now, remarks
+            config.actions,
+            state,
+            node(config),
+            self._writer,
+            self._channel,
+            clock.now,
+            remarks,
+            config.probes.serving.servers,
         )
         view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks, actor.tried)
         self._snapshots = Snapshots(view)
         self._otlp = _otlp(config, self._snapshots)
+        self._otlp_logs = _otlp_logs(config, self._snapshots, self._actor)
         self._oncall = OnCall(actor.token, remarks, view, self._writer, state, clock.now)
 
     def _engine(self, config: Config, state: Path) -> Engine:
@@ -111,16 +121,18 @@ class Daemon:
         self._writer.thread.start()
         if self._channel:
             self._channel.start()
-        if self._otlp:
-            self._otlp.start()
+        for pusher in (self._otlp, self._otlp_logs):
+            if pusher:
+                pusher.start()
         self._actor.start()
         listen = self._config.http.listen
         try:
             asyncio.run(serve(self._snapshots, listen, self._reread, self._more()))
         finally:
             self._actor.stop()
-            if self._otlp:
-                self._otlp.stop()
+            for pusher in (self._otlp, self._otlp_logs):
+                if pusher:
+                    pusher.stop()
             if self._channel:
                 self._channel.stop()
             self._scheduler.stop()
@@ -132,7 +144,7 @@ class Daemon:
         return [*control.routes(self._actor), *oncall.routes(self._oncall), *looking]
 
     def _statuses(self) -> list[ProbeStatus]:
-        others = [other.status() for other in (self._channel, self._otlp) if other]
+        others = [o.status() for o in (self._channel, self._otlp, self._otlp_logs) if o]
         return self._scheduler.statuses() + others
 
     def _about_self(self, now: float) -> list[Sample]:
@@ -199,6 +211,21 @@ def _otlp(config: Config, snapshots: Snapshots) -> OtlpPusher | None:
 
     headers = files.secrets(settings.headers, "exporters.otlp.headers")
     return OtlpPusher(snapshots, settings.endpoint, interval=settings.interval, headers=headers)
+
+
+def _otlp_logs(config: Config, snapshots: Snapshots, actor: Actor) -> OtlpLogPusher | None:
+    settings = config.exporters.otlp
+    if not settings.logs_endpoint:
+        return None
+    from gpudiag.agent.exporters.otlp_logs import OtlpLogPusher
+
+    return OtlpLogPusher(
+        snapshots,
+        settings.logs_endpoint,
+        actions=actor.shown,
+        interval=settings.interval,
+        headers=files.secrets(settings.headers, "exporters.otlp.headers"),
+    )
 
 
 def node(config: Config) -> str:

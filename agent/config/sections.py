@@ -57,9 +57,10 @@ class RuleSettings(Section, frozen=True):
 
 
 class Otlp(Section, frozen=True):
-    """OTLP/HTTP export: off while `endpoint` is empty; headers may name a file with `@path`."""
+    """OTLP/HTTP export: off while its endpoint is empty; headers may name a file with `@path`."""
 
     endpoint: str = ""
+    logs_endpoint: str = ""
     interval: Duration = Duration(30.0)
     headers: dict[str, str] = {}
 

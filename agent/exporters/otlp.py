@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gpudiag.agent.exporters.otlp_sending import Standing, Ticker
 from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.agent.scheduler import ProbeStatus
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
     from gpudiag.agent.exporters.otlp_data import Converter
-
-log = logging.getLogger(__name__)
 
 _LIBRARY = "opentelemetry.exporter"
 
@@ -39,31 +37,38 @@ class OtlpPusher:
         headers: Mapping[str, str] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self.sent = 0
-        self.failed = 0
         self._snapshots = snapshots
         self._endpoint = endpoint
-        self._interval = interval
         self._timeout = timeout
         self._headers = dict(headers or {})
         self._environ = environ
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
-        self._status = ProbeStatus("otlp", ok=True, detail="nothing sent yet")
+        self._standing = Standing("otlp", "metrics", endpoint)
+        self._ticker = Ticker("otlp", interval, self._push)
+        self._ways: tuple[OTLPMetricExporter, Converter, _LastWords] | None = None
+
+    @property
+    def sent(self) -> int:
+        """How many exports the collector took."""
+        return self._standing.sent
+
+    @property
+    def failed(self) -> int:
+        """How many it did not take."""
+        return self._standing.failed
 
     def start(self) -> None:
         """Begin to push; the SDK is imported in the thread, some 15 MiB."""
-        self._thread.start()
+        self._ticker.thread.start()
 
     def stop(self) -> None:
         """End soon; an export under way is abandoned with the process."""
-        self._stop.set()
+        self._ticker.stop()
 
     def status(self) -> ProbeStatus:
         """How pushing goes, in the shape of a probe's state."""
-        return self._status
+        return self._standing.status
 
-    def _run(self) -> None:
+    def _begin(self) -> tuple[OTLPMetricExporter, Converter, _LastWords]:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
         from gpudiag.agent.exporters.otlp_data import Converter, resource
@@ -72,34 +77,20 @@ class OtlpPusher:
         exporter = OTLPMetricExporter(
             endpoint=self._endpoint, headers=self._headers, timeout=self._timeout
         )
-        converter = Converter(resource(self._snapshots.get().info, self._environ))
-        while not self._stop.wait(self._interval):
-            self._push(exporter, converter, said)
+        return exporter, Converter(resource(self._snapshots.get().info, self._environ)), said
 
-    def _push(self, exporter: OTLPMetricExporter, converter: Converter, said: _LastWords) -> None:
-        began = time.monotonic()
-        snapshot = self._snapshots.get()
-        said.text = ""
+    def _push(self) -> None:
+        began, now = time.monotonic(), 0.0
         try:
+            self._ways = self._ways or self._begin()
+            exporter, converter, said = self._ways
+            snapshot = self._snapshots.get()
+            said.text, now = "", snapshot.now
             result = exporter.export(converter.convert(snapshot))
             error = "" if result.name == "SUCCESS" else said.text or "the export failed"
         except Exception as unforeseen:  # the collector's trouble must never be the agent's
             error = f"{type(unforeseen).__name__}: {unforeseen}"
-        self._note(error, snapshot.now, time.monotonic() - began)
-
-    def _note(self, error: str, now: float, took: float) -> None:
-        was = self._status
-        if not error:
-            self.sent += 1
-            if not was.ok:
-                log.info("OTLP: %s takes metrics again", self._endpoint)
-            self._status = ProbeStatus("otlp", True, "", now, took)
-            return
-        self.failed += 1
-        detail = f"{self._endpoint} does not take metrics ({self.failed} exports lost): {error}"
-        if was.ok:
-            log.warning("OTLP: %s; further failures are only counted", detail)
-        self._status = ProbeStatus("otlp", False, detail, was.last_success, took)
+        self._standing.note(error, now, time.monotonic() - began)
 
 
 class _LastWords(logging.Handler):

@@ -108,7 +108,8 @@ def bundled(agent, out, *words):
 def unpacked(path):
     with tarfile.open(path) as archive:
         members = {m.name.partition("/")[2]: m for m in archive.getmembers()}
-        return {name: archive.extractfile(m).read().decode() for name, m in members.items()}
+        found = {name: archive.extractfile(m) for name, m in members.items()}
+        return {name: file.read().decode() for name, file in found.items() if file}
 
 
 @pytest.fixture(scope="module")

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from gpudiag.agent.exporters.otlp import OtlpPusher
 from gpudiag.agent.exporters.view import Snapshots
 from gpudiag.probes import labels
+from tests.agent.exporters.collector import Collector, attributes, collecting
 from tests.agent.exporters.fake_view import HOT, NOW, FakeView
-
-Request: Any = getattr(metrics_service_pb2, "ExportMetricsServiceRequest")  # noqa: B009
-
-
-class Collector(HTTPServer):
-    """Keeps what it is sent; answers with `status`."""
-
-    status = 200
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Intake)
-        self.received: list[Any] = []
-        self.url = f"http://127.0.0.1:{self.server_port}/v1/metrics"
-
-
-class Intake(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, Collector)
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
-        self.server.received.append(Request.FromString(body))
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    server = Collector()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with collecting() as server:
+        yield server
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -81,7 +45,7 @@ def push(view: FakeView) -> Iterator[Callable[..., OtlpPusher]]:
     yield start
     for pusher in pushers:
         pusher.stop()
-        pusher._thread.join()
+        pusher._ticker.thread.join()
 
 
 @pytest.fixture
@@ -96,10 +60,6 @@ def metric(sent: Any, name: str) -> Any:
     (scope,) = sent.scope_metrics
     (found,) = [m for m in scope.metrics if m.name == name]
     return found
-
-
-def attributes(holder: Any) -> dict[str, str]:
-    return {pair.key: pair.value.string_value for pair in holder.attributes}
 
 
 def test_resource_says_who_and_where(sent: Any) -> None:
