@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gpudiag.agent import files
 from gpudiag.agent.acting import levers
 from gpudiag.agent.acting.actor import Actor
 from gpudiag.agent.acting.live_world import LiveWorld, Rules
-from gpudiag.agent.actions.levers.workload import Workload
+from gpudiag.agent.actions.levers.workload import Sockets, Workload
 from gpudiag.agent.channel.server import ChannelServer
 from gpudiag.agent.config.acting import Actions
+from gpudiag.agent.config.serving import ServingServer
 from gpudiag.agent.findings.remark_store import Remarks
+from gpudiag.probes.serving.discovery import listening
 
 
 def actor_for(
@@ -23,13 +26,19 @@ def actor_for(
     channel: ChannelServer | None,
     now: Callable[[], float],
     remarks: Remarks,
+    servers: Sequence[ServingServer] = (),
 ) -> Actor:
-    """The actor of a live agent; raises `UsageError` where the configuration is bad."""
+    """The actor of a live agent; raises `UsageError` where the configuration is bad.
+
+    `servers` are those whose pages are read, and may be the workload beside this agent.
+    """
 
     def secret(value: str) -> str:
         return files.secret(value, "the section actions")
 
-    workload = Workload(state / "workload.json", now) if config.workload else None
+    workload = None
+    if name := config.workload:
+        workload = Workload(state / "workload.json", now, name, sockets_of(name, servers))
     world = LiveWorld(writer, now, Path(config.opt_out), config.maintenance, remarks)
     pullable = levers.build(
         config,
@@ -39,3 +48,10 @@ def actor_for(
         workload=workload,
     )
     return Actor(config, state, node, world, pullable, secret, workload)
+
+
+def sockets_of(name: str, servers: Sequence[ServingServer]) -> Sockets:
+    """What the server of that name listens on: the containers of a pod share their network."""
+    urls = [urlsplit(server.url) for server in servers if server.name == name]
+    ports = {url.port or {"https": 443}.get(url.scheme, 80) for url in urls}
+    return lambda: frozenset(one.inode for one in listening() if one.port in ports)

@@ -37,14 +37,19 @@ def listeners(proc: Path = Path("/proc")) -> list[Listener]:
     """
     first, last = _ephemeral(proc)
     found: dict[int, Listener] = {}
+    for one in listening(proc):
+        if not first <= one.port <= last:
+            found.setdefault(one.port, one)
+    return [found[port] for port in sorted(found)][:MOST_PORTS]
+
+
+def listening(proc: Path = Path("/proc")) -> Iterator[Listener]:
+    """Every listening TCP socket of this network namespace; its containers share it in a pod."""
     for name in ("net/tcp", "net/tcp6"):
         for line in _lines(proc / name)[1:]:
             parts = line.split()
             if len(parts) > 9 and parts[3] == LISTENING:
-                port = int(parts[1].rpartition(":")[2], 16)
-                if not first <= port <= last:
-                    found.setdefault(port, Listener(port, parts[9]))
-    return [found[port] for port in sorted(found)][:MOST_PORTS]
+                yield Listener(int(parts[1].rpartition(":")[2], 16), parts[9])
 
 
 class Discovery:
