@@ -84,14 +84,22 @@ def refusal(job: str, name: str, ranks: Sequence[Rank]) -> str:
     silent = sorted(rank.rank for rank in ranks if rank.step is None)
     if silent:
         return f"ranks {silent} of {job!r} have finished no step yet"
+    # A step of milliseconds would be past before the command is there.
+    if name in TOGETHER and not any(rank.step_seconds for rank in ranks):
+        return f"how long a step of {job!r} takes is not known yet: ask again in some seconds"
     return ""
 
 
-def step_for(ranks: Sequence[Rank]) -> int:
-    """A step that no rank has reached and all can take: the furthest one's, and a margin."""
+def step_for(ranks: Sequence[Rank]) -> int | None:
+    """A step that no rank has reached and all can take: the furthest one's, and a margin.
+
+    None, each rank's next one, while nobody knows how long a step takes.
+    """
     furthest = max(rank.step or 0.0 for rank in ranks)
     paces = [rank.step_seconds for rank in ranks if rank.step_seconds]
-    margin = math.ceil(MARGIN_SECONDS / min(paces)) if paces else 0
+    if not paces:
+        return None
+    margin = math.ceil(MARGIN_SECONDS / min(paces))
     return int(furthest) + max(margin, LEAST_STEPS)
 
 

@@ -18,7 +18,8 @@ _EXIT = re.compile(
 # Serving processes also have ranks; what befalls them is no training's interruption.
 _SERVER = re.compile(r"vllm|sglang|EngineCore|server|triton|tgi", re.IGNORECASE)
 _PYTHON = re.compile(r"python|pt_main|torch|train", re.IGNORECASE)
-_CANCELLED = (-15, -2, -1)
+# 75 is EX_TEMPFAIL: a job that saved and left to be started again, as the agent asks it to.
+_CANCELLED = (-15, -2, -1, 75)
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 
 

@@ -5,15 +5,18 @@ Run it alone or on several ranks:
     python hf_style_loop.py --out /tmp/checkpoints
     torchrun --standalone --nproc-per-node 2 hf_style_loop.py
 
-It lets the agent ask for a checkpoint, and for smaller micro-batches when memory runs short.
+Started again with the same `--out`, it goes on from the newest checkpoint. It lets the agent ask
+for a checkpoint, and for smaller micro-batches when memory runs short.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import tiny
 import torch
@@ -38,21 +41,32 @@ class Trainer:
         self._model: nn.Module = DistributedDataParallel(model) if dist.is_initialized() else model
         self._optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         self._schedule = torch.optim.lr_scheduler.LinearLR(self._optimizer, 0.1, total_iters=20)
+        self._kept: dict[str, Any] = {
+            "model": model,
+            "optimizer": self._optimizer,
+            "schedule": self._schedule,
+        }
         self._loader = tiny.loader(told, self._faults)
         self._held_out = DataLoader(tiny.Counting(32), tiny.BATCH)
         self._parts = told.accumulate
+        self._path = Path(told.out) / "checkpoint.pt"
         self._step = 0
+        if self._path.exists():
+            self._resume()
         gd.attach(model, self._optimizer, self._loader)
         gd.on("checkpoint", self.save)
         gd.on("reduce_micro_batch", self.reduce_micro_batch)
 
     def train(self) -> None:
-        """Steps of `--accumulate` micro-batches each."""
+        """Steps of `--accumulate` batches of the loader each, at first as many micro-batches."""
         batches = tiny.forever(self._loader)
-        for step in range(1, self._told.steps + 1):
+        seen = self._step * self._told.accumulate % len(self._loader)
+        batches = itertools.islice(batches, seen, None)
+        for step in range(self._step + 1, self._told.steps + 1):
             self._step = step
-            parts = [self._micro_batch(next(batches), part) for part in range(self._parts)]
-            loss = torch.stack(parts).sum()
+            tokens = torch.cat([next(batches) for _ in range(self._told.accumulate)])
+            losses = [self._micro_batch(p, n) for n, p in enumerate(tokens.chunk(self._parts))]
+            loss = torch.stack(losses).sum()
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
             self._optimizer.step()
             self._schedule.step()
@@ -61,7 +75,7 @@ class Trainer:
             tiny.report(self._told, self._rank, step, loss)
             if step % self._told.eval_every == 0:
                 tiny.log.info("step %d held out %r", step, self.evaluate())
-            if step % self._told.save_every == 0 and self._rank == 0:
+            if step % self._told.save_every == 0:
                 self.save()
 
     @torch.no_grad()
@@ -74,18 +88,30 @@ class Trainer:
         return torch.stack(losses).mean().item()
 
     def save(self) -> None:
-        """Write the model and the optimizer; the old file stays until the new one is whole."""
-        path = Path(self._told.out) / "checkpoint.pt"
-        state = {"model": self._bare.state_dict(), "optimizer": self._optimizer.state_dict()}
-        torch.save({**state, "step": self._step}, path.with_suffix(".part"))
-        path.with_suffix(".part").replace(path)
+        """Rank 0 writes all that goes on; the old file stays until the new one is whole."""
+        if self._rank != 0:
+            return
+        state = {name: part.state_dict() for name, part in self._kept.items()}
+        torch.save({**state, "step": self._step}, self._path.with_suffix(".part"))
+        self._path.with_suffix(".part").replace(self._path)
 
-    def reduce_micro_batch(self) -> bool:
-        """Twice as many micro-batches of half the size; False where they are of one sample."""
-        if self._parts * 2 > tiny.BATCH:
+    def reduce_micro_batch(self, factor: float) -> bool:
+        """Micro-batches smaller by `factor` and so many more of them; False where that is none."""
+        parts, samples = self._parts * factor, tiny.BATCH * self._told.accumulate
+        if parts < 1 or samples % parts != 0:
             return False
-        self._parts *= 2
+        self._parts = int(parts)
         return True
+
+    def _resume(self) -> None:
+        saved = torch.load(self._path)
+        for name, part in self._kept.items():
+            part.load_state_dict(saved[name])
+        self._step = saved["step"]
+        # What the agent asked for was saved before the schedule took its step.
+        while self._schedule.last_epoch < self._step:
+            self._schedule.step()
+        tiny.log.info("rank %d resumes after step %d", self._rank, self._step)
 
     def _micro_batch(self, tokens: Tensor, part: int) -> Tensor:
         # Gradients go to the other ranks once a step, with the last micro-batch.

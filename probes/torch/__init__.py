@@ -115,8 +115,15 @@ def observe(*, loss: Any = None, grad_norm: Any = None) -> None:
 @guarded
 def on(name: str, function: Callable[..., Any]) -> None:
     """Have `function` called at a step boundary when the agent asks for what only the script can
-    do: `reduce_micro_batch`, `checkpoint`, `exit`. It gets the command's arguments by name (such
-    as `size`); returning False tells that it was not done.
+    do; returning False tells that it was not done. By name:
+
+    `reduce_micro_batch(factor)`: divide the micro-batch by `factor` and multiply the steps of
+    accumulation by it, so that the global batch stays the same; 2.0 halves the micro-batch, and
+    the inverse, 0.5, takes that back. What cannot be divided so returns False and changes nothing.
+    `checkpoint()`: save all that `step` has done so far. The optimizer has stepped; what the script
+    does after it in its loop, as stepping a schedule, has not happened yet.
+    `exit()`: end this process after a checkpoint; without it the exit status is 75, upon which
+    torchrun, a Job or Slurm start it again.
     """
     session = CURRENT.session
     if session is not None:

@@ -70,9 +70,11 @@ class Current:
 
 
 def reason(error: BaseException | None) -> tuple[str, str]:
-    """Goodbye for the exception in flight: `SystemExit` of 0 and none at all are clean."""
+    """Goodbye for the exception in flight: none at all is clean, and `SystemExit` of 0 or of 75,
+    with which a job leaves to be started again.
+    """
     if isinstance(error, SystemExit):
-        if error.code in (None, 0):
+        if error.code in (None, 0, os.EX_TEMPFAIL):
             return "clean", ""
         error = error.__context__ or error
     if error is None:

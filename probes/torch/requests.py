@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -42,12 +44,16 @@ class Requests:
         }
 
     def leave(self) -> None:
-        """End this process as the agent asked: the user's `exit` callback, else `SystemExit`."""
+        """End this process as the agent asked: the user's `exit` callback, else `SystemExit`.
+
+        Not with 0: to torchrun, Kubernetes and Slurm that is a job that is done, and none of them
+        would start it again.
+        """
         self._session.exiting = False
         if "exit" in self.callbacks:
             self.callbacks["exit"]()
         else:
-            raise SystemExit(0)
+            raise SystemExit(os.EX_TEMPFAIL)
 
     def _ping(self, _args: dict[str, Any]) -> Answer:
         return True, "", {"step": self._session.steps.count}
@@ -89,7 +95,10 @@ class Requests:
         return True, "", {}
 
     def _micro_batch(self, args: dict[str, Any]) -> Answer:
-        return self._call("reduce_micro_batch", **args)
+        factor = float(args["factor"])
+        if not 0.0 < factor < math.inf or factor == 1.0:
+            return False, f"a micro-batch cannot be divided by {factor:g}", {}
+        return self._call("reduce_micro_batch", factor=factor)
 
     def _checkpoint(self, _args: dict[str, Any]) -> Answer:
         return self._call("checkpoint")

@@ -48,9 +48,9 @@ def looked_at(channel, taken, tmp_path, job):
 @pytest.mark.parametrize(
     ("leak", "holder"),
     [
-        ("losses", "self._faults._history list in hf_style_loop.py:57"),
+        ("losses", "self._faults._history list in hf_style_loop.py:71"),
         pytest.param(
-            *("hook", "self._faults._history list in hf_style_loop.py:57"), marks=pytest.mark.long
+            *("hook", "self._faults._history list in hf_style_loop.py:71"), marks=pytest.mark.long
         ),
         ("cache", "dict in misbehave.py:97"),
     ],
@@ -111,7 +111,7 @@ def test_a_person_has_a_running_job_looked_at(start, tmp_path):
         told = {**os.environ, "GPUDIAG_TOKEN": "hush"}
         done = subprocess.run(command, capture_output=True, text=True, env=told, check=False)
         assert done.returncode == 1, done.stderr
-        assert "self._faults._history list in hf_style_loop.py:57 holds" in done.stdout
+        assert "self._faults._history list in hf_style_loop.py:71 holds" in done.stdout
         refused = subprocess.run(
             command, capture_output=True, text=True, env={**told, "GPUDIAG_TOKEN": "x"}, check=False
         )

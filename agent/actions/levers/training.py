@@ -13,7 +13,7 @@ SECONDS = 120.0
 """How long ranks may take to answer: a step, and what they were asked to do at its end."""
 
 UNDO: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "micro_batch": lambda args: {"factor": 1.0 / float(args.get("factor", 0.5))},
+    "micro_batch": lambda args: {"factor": 1.0 / float(args["factor"])},
     "set_memory_fraction": lambda _: {"fraction": 1.0},
 }
 """The arguments that take a command back, for those that can be."""

@@ -24,6 +24,7 @@ def test_the_step_lies_ahead_of_the_furthest_rank():
     assert step_for(TWO) == 14
     assert step_for([rank(0, 10.0, pace=0.01)]) == 310
     assert step_for([rank(0, 10.0, pace=60.0)]) == 12
+    assert step_for([rank(0, 10.0, pace=None)]) is None
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,9 @@ def test_the_step_lies_ahead_of_the_furthest_rank():
         ("checkpoint", [rank(0, size=None)], "not known"),
         ("gc", [rank(0, size=4)], ""),
         ("gc", [rank(0, step=None)], "no step yet"),
+        ("checkpoint", [rank(0, pace=None), rank(1, pace=None)], "not known yet"),
+        ("checkpoint", [rank(0, pace=None), rank(1)], ""),
+        ("gc", [rank(0, pace=None)], ""),
         ("dump_stacks", [rank(0, step=None, size=4)], ""),
         ("gc", [], "is connected"),
     ],

@@ -128,16 +128,24 @@ def test_a_census_comes_as_an_event(steps: Peer) -> None:
 
 
 def test_callbacks_do_what_only_the_script_can(steps: Peer) -> None:
-    assert "gd.on" in asked(steps, "micro_batch", size=4)["detail"]
+    assert "gd.on" in asked(steps, "micro_batch", factor=2)["detail"]
     steps.seen.clear()
-    sizes: list[int] = []
+    factors: list[float] = []
 
-    def smaller(size: int) -> None:
-        sizes.append(size)
+    def smaller(factor: float) -> None:
+        factors.append(factor)
 
     gd.on("reduce_micro_batch", smaller)
-    assert asked(steps, "micro_batch", size=4)["ok"]
-    assert sizes == [4]
+    assert asked(steps, "micro_batch", factor=2)["ok"]
+    assert factors == [2.0]
+
+
+@pytest.mark.parametrize("factor", [0, -2, 1, "inf"])
+def test_a_factor_that_divides_nothing_never_reaches_the_script(
+    steps: Peer, factor: float | str
+) -> None:
+    gd.on("reduce_micro_batch", lambda factor: None)
+    assert "cannot be divided" in asked(steps, "micro_batch", factor=factor)["detail"]
 
 
 def test_checkpoint_and_exit_saves_and_leaves_cleanly(steps: Peer) -> None:
@@ -145,7 +153,7 @@ def test_checkpoint_and_exit_saves_and_leaves_cleanly(steps: Peer) -> None:
     gd.on("checkpoint", lambda: saved.append("saved"))
     with pytest.raises(SystemExit) as left:
         asked(steps, "checkpoint_and_exit")
-    assert (saved, left.value.code) == (["saved"], 0)
+    assert (saved, left.value.code) == (["saved"], 75)
 
 
 def test_without_a_checkpoint_it_does_not_exit(steps: Peer) -> None:

@@ -63,7 +63,7 @@ def test_a_silent_rank_keeps_the_lever_where_it_is():
 @pytest.mark.parametrize(
     ("action", "args", "back"),
     [
-        ("micro_batch", {"factor": 0.25}, {"factor": 4.0}),
+        ("micro_batch", {"factor": 4}, {"factor": 0.25}),
         ("set_memory_fraction", {"fraction": 0.8}, {"fraction": 1.0}),
     ],
 )
