@@ -72,20 +72,23 @@ def refusal(job: str, name: str, ranks: Sequence[Rank]) -> str:
         return f"no rank of the job {job!r} is connected on this node"
     if name in AT_ONCE:
         return ""
-    if name in TOGETHER:
-        size = max(rank.hello.world_size or 0 for rank in ranks)
-        if size == 0:
-            return f"how many ranks {job!r} has is not known: {name} needs all at the same step"
-        if size > len(ranks):
-            return (
-                f"{len(ranks)} of the {size} ranks of {job!r} are on this node: {name} at the same"
-                " step on all needs a shared lease, and there is none"
-            )
     silent = sorted(rank.rank for rank in ranks if rank.step is None)
     if silent:
         return f"ranks {silent} of {job!r} have finished no step yet"
+    return _not_together(job, name, ranks) if name in TOGETHER else ""
+
+
+def _not_together(job: str, name: str, ranks: Sequence[Rank]) -> str:
+    size = max(rank.hello.world_size or 0 for rank in ranks)
+    if size == 0:
+        return f"how many ranks {job!r} has is not known: {name} needs all at the same step"
+    if size > len(ranks):
+        return (
+            f"{len(ranks)} of the {size} ranks of {job!r} are on this node: {name} at the same"
+            " step on all needs a shared lease, and there is none"
+        )
     # A step of milliseconds would be past before the command is there.
-    if name in TOGETHER and not any(rank.step_seconds for rank in ranks):
+    if not any(rank.step_seconds for rank in ranks):
         return f"how long a step of {job!r} takes is not known yet: ask again in some seconds"
     return ""
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.running import wait_for
 
-STEPS = ("--log-every", "1", "--eval-every", "1000", "--save-every", "1000")
 # Slow enough for a command to come and be taken before the run ends.
-STEPS += ("--steps", "300", "--slow-rank", "0", "--slow-ms", "10")
+SLOW = ("--steps", "300", "--slow-rank", "0", "--slow-ms", "10")
+STEPS = (*SLOW, "--log-every", "1", "--eval-every", "1000", "--save-every", "1000")
 
 
 def losses(output):
