@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import gpudiag.probes.torch as gd
+from gpudiag.agent.actions.policy import shipped
 from gpudiag.agent.rules import RULES
+from gpudiag.alerts.rules import groups
 from gpudiag.probes import catalog
 from gpudiag.probes.torch import features
 from gpudiag.probes.torch.current import CURRENT
@@ -26,14 +29,62 @@ README = ROOT / "README.md"
 _BEGIN, _END = "<!-- symptoms: begin -->\n", "<!-- symptoms: end -->"
 
 
+_COLUMNS = ("symptom", "causes", "severity", "alert", "runbook", "dashboard", "default action")
+
+
 def table():
-    rows = ["| symptom | causes | severity | runbook |", "|---|---|---|---|"]
+    rows = [f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|"]
     for name in sorted(RULES):
         known = catalog.symptoms()[name]
-        causes = "one per XID code" if name == "gpu-xid" else ", ".join(known.causes)
-        page = f"[{name}.md](runbooks/{name}.md)"
-        rows.append(f"| {name}: {known.title.lower()} | {causes} | {known.severity} | {page} |")
+        cells = (
+            f"{name}: {known.title.lower()}",
+            "one per XID code" if name == "gpu-xid" else ", ".join(known.causes),
+            known.severity,
+            alert_of(name)["alert"],
+            f"[{name}.md](runbooks/{name}.md)",
+            dashboard_of(name),
+            actions_of(name, known.causes),
+        )
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
+
+
+def alert_of(symptom):
+    """The alert on the engine's own finding."""
+    rules = [rule for group in groups() for rule in group["rules"]]
+    (found,) = [
+        rule
+        for rule in rules
+        if "alert" in rule and f'gpudiag_finding_active{{symptom="{symptom}"' in rule["expr"]
+    ]
+    return found
+
+
+def dashboard_of(symptom):
+    """Where its alert leads; else the one that links its page, or shows most of what it reads."""
+    if led := re.search(r"/d/([\w-]+)", alert_of(symptom)["annotations"].get("dashboard_url", "")):
+        return led[1]
+    pages = sorted(
+        (ROOT / "dashboards/generated").glob("*.json"), key=lambda p: "-node" not in p.stem
+    )
+    return max(pages, key=lambda page: _nearness(symptom, page.read_text())).stem
+
+
+def _nearness(symptom, page):
+    rule = RULES[symptom]
+    links = len(re.findall(rf"runbooks}}/{symptom}(?![\w-])", page))
+    return links, sum(metric in page for metric in rule.reads | rule.trends)
+
+
+def actions_of(symptom, causes):
+    """The steps of each ladder, the most frequent one for all other causes."""
+    ladders = defaultdict(list)
+    for cause in causes:
+        steps = [step.action for step in shipped().ladder(symptom, cause)]
+        ladders[", ".join(steps) or "people decide"].append(cause)
+    *few, (rest, _) = sorted(ladders.items(), key=lambda one: len(one[1]))
+    told = [f"{steps} ({', '.join(of)})" for steps, of in few]
+    return "; ".join([*told, f"else {rest}" if told else rest])
 
 
 def blocks(kind):
@@ -78,7 +129,7 @@ def test_every_command_runs(command, agent, snapshots, tmp_path):
     here = here.replace("/tmp/rules", str(tmp_path / "rules"))
     here = here.replace("/tmp/snapshots", str(snapshots))
     here = here.replace("--duration 3m", "--duration 2s")
-    if here.startswith(("gpudiag status", "gpudiag top", "gpudiag actions")):
+    if here.startswith(("gpudiag status", "gpudiag top", "gpudiag actions", "gpudiag findings")):
         here += f" --agent http://127.0.0.1:{agent.port}"
     here = here.replace("gpudiag", f"{sys.executable} -m gpudiag.agent", 1)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
