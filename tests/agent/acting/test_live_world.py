@@ -5,11 +5,14 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpudiag.agent.acting.live_world import LiveWorld
 from gpudiag.agent.config.acting import Maintenance
 from gpudiag.agent.engine import window_for
+from gpudiag.agent.findings.remark_store import Remarks
+from gpudiag.agent.findings.remarks import Acknowledgement
 from gpudiag.agent.rules import RULES
 from gpudiag.probes import Sample, labels
 from tests.agent.actions.doubles import hung
@@ -89,3 +92,25 @@ def test_maintenance_over_midnight(tmp_path, day, hour, inside):
     windows = (Maintenance(days=("sat",), start="22:00", end="02:00"),)
     now = float(calendar.timegm((2026, 12, day, hour, 30, 0)))
     assert bool(world(tmp_path, windows=windows).maintenance(now)) is inside
+
+
+def test_a_person_on_a_finding_holds_it_until_then_and_no_other(tmp_path):
+    remarks = Remarks(tmp_path / "remarks.db")
+    said = Acknowledgement(by="ann", at=50.0, until=150.0, reason="r")
+    remarks.acknowledge(plan().finding, said)
+
+    def held(now, which):
+        of: Any = Writer()
+        return LiveWorld(of, lambda: now, tmp_path / "hold", (), remarks).opted_out(which)
+
+    assert held(149.0, plan()).startswith("ann is on it until 1970-01-01 00:02 UTC")
+    assert held(150.0, plan()) == ""
+    assert held(149.0, msgspec.structs.replace(plan(), finding="another")) == ""
+
+
+def test_what_cannot_be_read_holds_everything(tmp_path):
+    (tmp_path / "remarks.db").write_bytes(b"spoilt" * 1000)
+    of: Any = Writer()
+    remarks = Remarks(tmp_path / "remarks.db")
+    world = LiveWorld(of, lambda: 100.0, tmp_path / "hold", (), remarks)
+    assert "cannot be read" in world.opted_out(plan())

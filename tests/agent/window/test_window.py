@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 from gpudiag.agent.window import Window
@@ -255,3 +256,30 @@ def test_a_series_seen_once_is_as_patient_as_its_neighbours() -> None:
     assert {point.labels["gpu"] for point in window.latest("gpudiag_gpu_power_watts")} == {"0", "1"}
     window.now = 301.0
     assert {point.labels["gpu"] for point in window.latest("gpudiag_gpu_power_watts")} == {"0"}
+
+
+def test_between_gives_stale_series_and_resets_as_they_were() -> None:
+    window = filled([1.0, 5.0, 2.0, 3.0], metric="x_total")
+    window.now = 500.0
+    assert window.series("x_total", 1000.0) == []
+    (one,) = window.between("x_total", 1.0, 2.0)
+    assert (one.labels["gpu"], one.times.tolist(), one.values.tolist()) == (
+        "0",
+        [1.0, 2.0],
+        [5.0, 2.0],
+    )
+    assert window.between("x_total", 100.0, 200.0) == []
+    assert window.between("other", 0.0, 9.0) == []
+
+
+def test_between_reaches_beyond_the_raw_samples_by_minutes() -> None:
+    values = [float(n % 6) for n in range(720)]
+    window = filled(values, spacing=10.0, trends={"m"}, raw_seconds=1800.0)
+    (one,) = window.between("m", 0.0, window.now)
+    raw = window.now - 1800.0
+    assert one.times[0] < 120.0
+    assert (np.diff(one.times) > 0).all()
+    old = one.times < 3000.0
+    assert set(np.diff(one.times[old])) == {60.0}
+    assert set(one.values[old]) == {0.0}, "each minute's lowest"
+    assert set(np.diff(one.times[one.times > raw + 120.0])) == {10.0}
