@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,11 @@ def fresh_engine(rules: Mapping[str, Rule] = RULES) -> Engine:
     return Engine(rules, limits, window_for(rules), Book(rules))
 
 
-def replay(timeline: Timeline, engine: Engine) -> Run:
+Watch = Callable[[float, Sequence[Finding]], None]
+"""Told the time of each step and the findings that then stand."""
+
+
+def replay(timeline: Timeline, engine: Engine, watch: Watch = lambda _now, _found: None) -> Run:
     """Feed `timeline` to a fresh `engine`, evaluating at every step and at each event.
 
     A step is the recording's interval, at least 5 s. An event off the step runs those rules that
@@ -82,6 +86,8 @@ def replay(timeline: Timeline, engine: Engine) -> Run:
         if on_step or wanted:
             versions += engine.evaluate(now, None if on_step else wanted)
             blind = still_blind(now - timeline.start, engine.book.unknown(), blind)
+        if on_step:
+            watch(now, engine.book.findings())
     versions += [f for f in engine.book.findings() if f.state == "firing"]
     return Run(tuple(_from_start(f, timeline.start) for f in versions), tuple(blind.values()))
 

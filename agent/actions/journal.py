@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from gpudiag.agent.actions.audit import Audit, Decision, Line
+from gpudiag.agent.actions.audit import Decision, Line
 from gpudiag.agent.actions.contract import Plan
 from gpudiag.agent.actions.ledger import Entry, Ledger
 
@@ -18,10 +18,16 @@ log = logging.getLogger(__name__)
 ACTOR = "gpudiag"
 
 
+class Lines(Protocol):
+    """Where audit lines go; raises `OSError` where one cannot be kept."""
+
+    def write(self, line: Line) -> None: ...
+
+
 class Journal:
     """Writes decisions; the same refusal of the same plan is told once, not at each evaluation."""
 
-    def __init__(self, ledger: Ledger, audit: Audit, now: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger, audit: Lines, now: Callable[[], float]) -> None:
         self.ledger = ledger
         self._audit = audit
         self._now = now

@@ -92,10 +92,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class Ledger:
     """One sqlite file, its owner's alone; every change is on the disk when the call returns.
 
-    Every call raises `Malformed` where the file is not a ledger or the disk refuses.
+    Every call raises `Malformed` where the file is not a ledger or the disk refuses. Without a path
+    it is in memory.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
@@ -142,8 +143,15 @@ class Ledger:
 
     def _file(self) -> sqlite3.Connection:
         if self._db is None:
-            self._db = opened(self._path, _TABLES, SCHEMA_VERSION, timeout=5.0)
+            self._db = self._opened()
         return self._db
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._path is not None:
+            return opened(self._path, _TABLES, SCHEMA_VERSION, timeout=5.0)
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        db.executescript(_TABLES)
+        return db
 
     def _known(self) -> list[Entry]:
         """Read again only where the file has changed, by us or by anybody."""
