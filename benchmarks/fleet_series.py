@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 Made = tuple[str, dict[str, str], Floats]
 
 GIB = 1024.0**3
+MIB = 1024.0**2
 STEP_SECONDS = 0.5
 SLOWER = 0.12
 COMM = 0.03
@@ -76,7 +77,7 @@ class Node:
         flat = np.ones(len(at))
         since = next((f.start for f in self._mine if (f.kind, f.gpu) == ("grows", gpu)), None)
         grown = np.clip(at - since, 0.0, None) if since is not None else 0.0 * flat
-        used = 40 * GIB + 20e6 * wobble + grown * 2e9 / 3600.0
+        used = 40 * GIB + 2 * MIB * np.round(wobble / 2.5) + grown * 2e9 / 3600.0
         yield (
             "gpudiag_gpu_temperature_celsius",
             {"sensor": "core"},

@@ -172,15 +172,16 @@ def _team(
     # Arrivals come more seldom than the rest; where only they tell how the ranks meet, they count.
     rarest = COMM if COMM in by_metric else LAG
     paced = [*steps, *by_metric.get(rarest, {}).values()]
-    width = max(BIN_SECONDS, BIN_SPACINGS * max(_spacing(s) for s in paced))
+    # Ranks of one node share their moments: told apart by identity, they are looked at once.
+    moments = {id(series.times): series.times for series in paced}.values()
+    width = max(BIN_SECONDS, BIN_SPACINGS * max(map(_spacing, moments)))
     end = max(float(s.times[-1]) for s in steps)
     count = min(int(BACK // width), MARGIN * bins)
     ends = end - width * np.arange(count - 1, -1, -1.0)
     times = {}
     for metric, by_rank in by_metric.items():
         if all(rank in by_rank for rank in ranks):
-            columns = [_binned(by_rank[rank], end, width, count) for rank in ranks]
-            times[metric] = np.column_stack(columns)
+            times[metric] = _side_by_side([by_rank[rank] for rank in ranks], end, width, count)
     first = min(float(s.times[0]) for s in steps)
     saved = by_metric.get(CHECKPOINT, {}).values()
     counts = _counting(times, ends, first, saved, width)
@@ -202,10 +203,23 @@ def _counting(
     return counts
 
 
+def _side_by_side(several: list[Series], end: float, width: float, count: int) -> Floats:
+    """Means of the bins (count, ranks); ranks that were read at the same moments in one go."""
+    if any(series.times is not several[0].times for series in several):
+        return np.column_stack([_binned(series, end, width, count) for series in several])
+    first, last, index = _bins(several[0], end, width, count)
+    means = np.full((count, len(several)), np.nan)
+    if len(index):
+        starts = np.flatnonzero(np.diff(index, prepend=-1))
+        values = np.column_stack([series.values[first:last] for series in several])
+        number = np.diff(starts, append=len(index))
+        means[index[starts]] = np.add.reduceat(values, starts) / number[:, None]
+    return means
+
+
 def _binned(series: Series, end: float, width: float, count: int) -> Floats:
     """Means of the bins, NaN where there is no reading."""
-    first, last = np.searchsorted(series.times, (end - count * width, end), side="right")
-    index = count - 1 - ((end - series.times[first:last]) / width).astype(int)
+    first, last, index = _bins(series, end, width, count)
     number = np.bincount(index, minlength=count)
     total = np.bincount(index, series.values[first:last], minlength=count)
     means = np.full(count, np.nan)
@@ -213,8 +227,17 @@ def _binned(series: Series, end: float, width: float, count: int) -> Floats:
     return means
 
 
-def _spacing(series: Series) -> float:
-    return float(np.median(np.diff(series.times))) if len(series.times) > 1 else 0.0
+def _bins(
+    series: Series, end: float, width: float, count: int
+) -> tuple[int, int, npt.NDArray[np.int_]]:
+    """From which to which reading (exclusive) the bins reach, and the bin of each, ascending."""
+    first, last = np.searchsorted(series.times, (end - count * width, end), side="right")
+    index = count - 1 - ((end - series.times[first:last]) / width).astype(int)
+    return int(first), int(last), index
+
+
+def _spacing(times: Floats) -> float:
+    return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
 
 
 def _degree(layout: str, name: str) -> int:
