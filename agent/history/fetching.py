@@ -74,9 +74,9 @@ class Fetcher:
     def _chunk(self, start: float, end: float) -> Chunk:
         answers = [self._answer(source, start, end) for source in self.node.sources]
         series = [one for answer in answers for one in answer.series]
-        columns, twice = _columns(self._mine(series), start, self.targets)
+        found, twice = columns(self._mine(series), start, self.targets)
         warnings = merged(text for answer in answers for text in answer.warnings)
-        return Chunk(start, end, columns, warnings, twice)
+        return Chunk(start, end, found, warnings, twice)
 
     def _whole(self, span: float) -> float:
         return max(1.0, span // self.step) * self.step if self.step else span
@@ -98,7 +98,7 @@ class Fetcher:
                     yield from native.classic(one)
 
 
-def _columns(
+def columns(
     series: Iterable[Series], start: float, targets: frozenset[Target]
 ) -> tuple[tuple[Columns, ...], int]:
     """One column for each series as its exporter wrote it, from whoever scraped it."""
@@ -108,14 +108,14 @@ def _columns(
         if len(one.times):
             told[one.metric, spelling.own(one.metric, labels)].append(one)
     twice = 0
-    columns = []
+    found = []
     for key, several in told.items():
         column, overlapping = _one(key, several)
         after = column[1] > start
         if after.any():
-            columns.append((key, column[1][after], column[2][after]))
+            found.append((key, column[1][after], column[2][after]))
         twice += overlapping
-    return tuple(columns), twice
+    return tuple(found), twice
 
 
 def _one(key: SeriesKey, several: list[Series]) -> tuple[Columns, bool]:
