@@ -45,6 +45,7 @@ class KubeServer:
     faults: list[tuple[str, Fault]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
+    writing: threading.Lock = field(default_factory=threading.Lock)
 
     def api(self, timeout: float = 5.0) -> Api:
         return Api(Account("127.0.0.1", self.port, self.folder), timeout)
@@ -80,7 +81,8 @@ class KubeServer:
                 raise Rejected(fault, "InternalError", "etcdserver: request timed out")
             self._admit(handler)
             kind = handler.headers.get("Content-Type", "")
-            status, answer = self.objects.answer(handler.command, path, body, kind)
+            with self.writing:
+                status, answer = self.objects.answer(handler.command, path, body, kind)
             after = None
         except Rejected as no:
             status, answer, after = no.code, no.status, no.after
