@@ -23,6 +23,7 @@ _COMMANDS = {
     "doctor": "Look once at this node: driver, GPUs, links, kernel log, rights.",
     "explain": "Say what a log, an OOM message or kernel lines give away.",
     "findings": "List findings; say that you are on one, or whether it was right.",
+    "fleet": "Show nodes, jobs and findings of a fleet, worst first.",
     "leak-report": "Say what leaks in torch memory snapshots, how fast, and what to do.",
     "record": "Record what this node's probes give, for a later replay.",
     "replay": "Run the rules over an incident file or a recording.",

@@ -133,14 +133,15 @@ def command(
 
 def span(since: str, start: str | None, end: str | None, now: float) -> tuple[float, float]:
     """Start and end in epoch seconds; raises `UsageError`."""
-    ended = _moment(end, "--end") if end else now
-    began = _moment(start, "--start") if start else ended - units.seconds(since)
+    ended = moment(end, "--end") if end else now
+    began = moment(start, "--start") if start else ended - units.seconds(since)
     if not 0.0 <= began < ended:
         raise UsageError("--start must be before --end, and both after 1970")
     return began, ended
 
 
-def _moment(text: str, option: str) -> float:
+def moment(text: str, option: str) -> float:
+    """Epoch seconds of what was given as `option`; raises `UsageError`."""
     try:
         return float(text)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
@@ -26,7 +27,15 @@ _MORE = {_slow_rank.LINK_UP, f"{_slow_rank.GENERATION}_max", f"{_slow_rank.WIDTH
 _OF_GPUS = sorted((_slow_rank.READS | _MORE) - set(_OF_RANKS))
 
 
-def look(client: Client, job: str, at: float) -> tuple[Finding, ...]:
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A finding on a rank or node, and the node it is on."""
+
+    node: str
+    finding: Finding
+
+
+def look(client: Client, job: str, at: float) -> tuple[Placed, ...]:
     """What holds the job up at `at`: findings on a rank or on a node; raises `ServerError`.
 
     The cause is sought in a second look, at the GPUs of the slow rank or node and of some others.
@@ -42,7 +51,13 @@ def look(client: Client, job: str, at: float) -> tuple[Finding, ...]:
     if not found:
         return ()
     wanted = _uuids(found, where, _gpus(told))
-    return _judged(where, [*told, *_hardware(client, wanted, at)], at)
+    found = _judged(where, [*told, *_hardware(client, wanted, at)], at)
+    return tuple(Placed(_node(finding, where), finding) for finding in found)
+
+
+def _node(finding: Finding, where: ranks.Where) -> str:
+    pairs = dict(finding.subject)
+    return pairs.get("node") or where.get((pairs.get("job", ""), pairs.get("rank", "")), "")
 
 
 def _ranks(client: Client, job: str, at: float) -> list[Series]:
@@ -91,10 +106,7 @@ def _gpus(told: Iterable[Series]) -> dict[str, str]:
 def _uuids(found: Iterable[Finding], where: ranks.Where, gpus: Mapping[str, str]) -> list[str]:
     """The GPUs that are blamed, those beside them on their nodes, and some of other nodes."""
     node_of = {rank: node for (_, rank), node in where.items()}
-    blamed = set()
-    for finding in found:
-        pairs = dict(finding.subject)
-        blamed.add(pairs.get("node") or node_of.get(pairs.get("rank", ""), ""))
+    blamed = {_node(finding, where) for finding in found}
     mine = [uuid for rank, uuid in gpus.items() if node_of.get(rank) in blamed]
     others = [uuid for rank, uuid in gpus.items() if node_of.get(rank) not in blamed]
     every = max(1, len(others) // PEERS)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.fleet import closer, queries
+from gpudiag.agent.fleet.closer import Placed
 from gpudiag.agent.fleet.losses import FLOOR
 from gpudiag.agent.fleet.model import JobState
 from gpudiag.agent.fleet.reading import job_of, node_of
@@ -39,7 +39,7 @@ class Held:
     start: float
     end: float
     share: float
-    found: tuple[Finding, ...] = ()
+    found: tuple[Placed, ...] = ()
 
     @property
     def gpu_hours(self) -> float:
@@ -57,7 +57,7 @@ class Held:
             "end": self.end,
             "lost_share": round(self.share, 4),
             "lost_gpu_hours": round(self.gpu_hours, 2),
-            "findings": [finding.to_json() for finding in self.found],
+            "findings": [one.finding.to_json() | {"node": one.node} for one in self.found],
         }
 
 
