@@ -127,8 +127,9 @@ def lines(found: View) -> Iterator[dict[str, Any]]:
         "warnings": list(whole.warnings),
         "echoes": found.echoes,
     }
-    for one in (*found.drains, *found.shared, *found.losses):
-        yield one.to_json()
+    yield from (one.to_json() for one in found.drains)
+    yield from (one.to_json() for one in found.shared)
+    yield from (one.to_json() for one in found.losses)
     yield from map(_finding, found.faults)
     yield from map(_node, found.nodes)
 

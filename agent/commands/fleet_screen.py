@@ -74,7 +74,8 @@ def _jobs(losses: Sequence[Loss], limit: int) -> Iterator[RenderableType]:
         return
     table = _table("job", "ranks", "lost", "GPUs lost", "held up by", "findings")
     for loss in losses[:limit]:
-        table.add_row(
+        _row(
+            table,
             loss.job,
             str(loss.ranks),
             f"{loss.share:.0%}",
@@ -90,7 +91,8 @@ def _findings(faults: Sequence[Fault], limit: int) -> Iterator[RenderableType]:
         return
     table = _table("", "finding", "cause", "sure", "node", "subject")
     for fault in faults[:limit]:
-        table.add_row(
+        _row(
+            table,
             Text(fault.severity.upper(), style=_STYLES[fault.severity]),
             fault.symptom,
             fault.cause,
@@ -106,7 +108,8 @@ def _nodes(found: View, limit: int) -> Iterator[RenderableType]:
     for node in found.nodes[:limit]:
         mine = [fault.symptom for fault in found.faults if fault.node == node.name]
         jobs = [job.name for job in found.read.jobs.values() if node.name in job.nodes]
-        table.add_row(
+        _row(
+            table,
             node.name,
             f"{node.gpus}/{node.expected}" if node.expected else str(node.gpus),
             "" if node.busy is None else f"{node.busy:.0%}",
@@ -115,6 +118,11 @@ def _nodes(found: View, limit: int) -> Iterator[RenderableType]:
             "" if node.up else "gone",
         )
     yield from _shown(table, len(found.nodes) - limit)
+
+
+def _row(table: Table, *cells: str | Text) -> None:
+    """Cells as they are: rich would read markup into plain text."""
+    table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
 
 
 def _table(*columns: str) -> Table:

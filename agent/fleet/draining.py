@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpudiag.agent.fleet.losses import Loss
+from gpudiag.agent.fleet.losses import SLOWS, Loss
 from gpudiag.agent.fleet.model import Fault, NodeState
 from gpudiag.agent.fleet.sharing import Shared
 
@@ -77,7 +77,8 @@ def _of(
 
 
 def _lost(loss: Loss) -> str:
-    cause = next((f"{fault.symptom} ({fault.cause})" for fault in loss.faults), "it waits")
+    slow = sorted(loss.faults, key=lambda fault: fault.symptom not in SLOWS)
+    cause = next((f"{fault.symptom} ({fault.cause})" for fault in slow), "the others wait for it")
     return (
         f"{loss.job} ({loss.ranks} GPUs) loses {loss.share:.0%} of each step to it,"
         f" {loss.gpus:.1f} GPUs' worth: {cause}"
