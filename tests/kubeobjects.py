@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -49,13 +50,16 @@ class Objects:
         return [body for path, body in self.at.items() if path.split("/")[-2] == kind]
 
     def answer(self, method: str, url: str, body: Body | None, kind: str) -> tuple[int, Body]:
-        path = urlsplit(url).path
+        path, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
+        if query.get("dryRun") == ["All"]:
+            trial = replace(self, at=copy.deepcopy(self.at))
+            return trial.answer(method, path, body, kind)
         if method == "POST" and path.endswith("/eviction"):
             return self._evict(path.removesuffix("/eviction"), body or {})
         if method == "POST":
             return self._create(path, body or {})
         if method == "GET" and _COLLECTIONS.match(path) and path not in self.at:
-            return 200, self._list(path, parse_qs(urlsplit(url).query))
+            return 200, self._list(path, query)
         if method == "GET":
             return 200, self._found(path)
         if method == "PUT":

@@ -86,8 +86,8 @@ class KubeServer:
             after = None
         except Rejected as no:
             status, answer, after = no.code, no.status, no.after
-        if fault:
-            _misbehave(handler, str(fault).removesuffix("-after"), self.ending)
+        if isinstance(fault, str):
+            _misbehave(handler, fault.removesuffix("-after"), self.ending)
         else:
             _send(handler, status, answer, after)
 

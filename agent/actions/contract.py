@@ -29,6 +29,7 @@ RUNGS: Mapping[str, Rung] = {
     "restart_workers": "restart",
     "restart_container": "restart",
     "restart_unit": "restart",
+    "evict_pod": "restart",
 }
 """Every action there is, and the rung of the ladder it stands on."""
 

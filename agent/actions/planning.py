@@ -78,7 +78,8 @@ def target_of(finding: Finding, action: str, node: str) -> str:
     for key in ("server", "job"):
         if key in subject:
             return f"{key}={subject[key]}"
-    return f"node={node}"
+    # What a node runs besides is nobody's to evict.
+    return "" if action == "evict_pod" else f"node={node}"
 
 
 def plan_id(finding: Finding, step: Step, index: int, attempt: int) -> str:

@@ -21,7 +21,7 @@ actions:
   commands: {node=n1: {argv: ["true"]}}
   units: {server=chat: vllm.service}
 """
-ELSEWHERE = {"mark_node"}
+ELSEWHERE = {"mark_node", "evict_pod"}
 
 
 def built(text, tmp_path, ranks=None):
