@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 
 from gpudiag.agent import units
-from gpudiag.agent.commands import output
+from gpudiag.agent.commands import across_screen, output
 from gpudiag.agent.commands.diagnose_screen import show
+from gpudiag.agent.fleet.across import across
 from gpudiag.agent.history import page
 from gpudiag.agent.history.access import Access, access
 from gpudiag.agent.history.diagnosing import Diagnosed, Question, diagnose
@@ -74,7 +75,7 @@ def reach(options: dict[str, Path | None], url: str) -> Access:
 @click.option("--node", default="", help="Only this node.")
 @click.option("--namespace", default="", help="Only nodes that run its pods, and those pods.")
 @click.option("--step", help="Time between evaluations; the scrape interval, if left out.")
-@click.option("--json", "as_json", is_flag=True, help="One finding a line.")
+@click.option("--json", "as_json", is_flag=True, help="One finding a line, then what nodes share.")
 @click.option("--html", type=_PATH, help="Write a page that needs nothing else.")
 @click.option("--incident", type=_PATH, help="Keep what was read: recordings for gpudiag replay.")
 @click.option("--workers", type=click.IntRange(0, 64), default=0, help="Processes; 0: one a CPU.")
@@ -118,14 +119,18 @@ def command(
     if not found.listing.nodes:
         raise GpudiagError(_nothing(question))
     there = presence(found.listing)
-    told, blind = episodes(found), untold(found, there)
+    whole, blind = across(question, found.listing, episodes(found)), untold(found, there)
+    told = whole.episodes
     if html:
         html.write_text(page.page(question, found, there, told, blind), "utf-8")
     if as_json:
-        for line in [*(e.to_json() for e in told), *(one.to_json() for one in blind)]:
+        ours = [one.to_json() for one in told] + [one.to_json() for one in blind]
+        for line in [*ours, *across_screen.lines(whole)]:
             click.echo(json.dumps(line))
     else:
-        show(output.Screen(highlight=False), question, found, there, told, blind)
+        console = output.Screen(highlight=False)
+        show(console, question, found, there, told, blind)
+        across_screen.show(console, whole)
     for judged in failed(found):
         click.echo(f"{judged.node}: not judged to the end: {judged.failed}", err=True)
     ctx.exit(_exit_code(found, [e.to_json() for e in told], bool(blind), fail_on))

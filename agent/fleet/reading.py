@@ -8,21 +8,14 @@ from dataclasses import dataclass, field
 
 from gpudiag.agent.fleet import queries
 from gpudiag.agent.fleet.model import SEVERITIES, Fault, JobState, NodeState
+from gpudiag.agent.fleet.placing import placed
 from gpudiag.agent.fleet.queries import Recorded
 from gpudiag.agent.history.answers import merged
 from gpudiag.agent.history.client import Client
-from gpudiag.agent.history.labels import EXPORTED, REPLICAS
-from gpudiag.agent.history.nodes import NAMING, Places
+from gpudiag.agent.history.labels import EXPORTED
+from gpudiag.agent.history.nodes import Places
 
 Labels = Mapping[str, str]
-
-_NO_PLACE = frozenset(
-    {"instance", "job", "pod", "container", "endpoint", "namespace", "service", "uid", "revision"}
-    | {"internal_ip", "provider_id", "system_uuid", "pod_cidr", "python", "prometheus"}
-    | REPLICAS
-    | set(NAMING)
-)
-"""Labels that name one node or its scrape, not what several have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +98,11 @@ class _Reader:
 
     def _places(self) -> dict[str, dict[str, str]]:
         """The labels of each node with an agent, from whatever tells them."""
-        found: dict[str, dict[str, str]] = {}
-        for labels, _ in self._ask(queries.AGENTS):
-            found.setdefault(node_of(labels), {}).update(_place(labels))
+        agents = self._ask(queries.AGENTS)
+        known = {node_of(labels) for labels, _ in agents}
         beside = [self._recorded(queries.VERSIONS), *map(self._ask, queries.PLACES)]
-        for labels, _ in (one for several in beside for one in several):
-            if node_of(labels) in found:
-                found[node_of(labels)].update(_place(labels))
-        return found
+        rows = [(node_of(labels), labels) for several in (agents, *beside) for labels, _ in several]
+        return placed((node, labels) for node, labels in rows if node in known)
 
     def _jobs(self) -> dict[str, JobState]:
         ranks: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -164,11 +154,3 @@ def node_of(labels: Labels) -> str:
 def job_of(labels: Labels) -> str:
     """The training job, also where a scrape without honor_labels renamed its label."""
     return labels.get(EXPORTED + "job") or labels.get("job", "")
-
-
-def _place(labels: Labels) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in labels.items()
-        if value and name.removeprefix(EXPORTED) not in _NO_PLACE
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +39,14 @@ class Episode:
 
 
 def episodes(found: Diagnosed) -> list[Episode]:
-    """Every finding of every node, the worst first, then the surest, then the first."""
+    """Every finding of every node, `in_order`."""
+    return in_order(one for node in found.nodes for one in _of(node))
+
+
+def in_order(told: Iterable[Episode]) -> list[Episode]:
+    """The worst first, then the surest, then the first; last what others explain."""
     return sorted(
-        (one for node in found.nodes for one in _of(node)),
+        told,
         key=lambda one: (
             bool(one.last.explained_by),
             rank(one.last),
