@@ -19,5 +19,8 @@ def lines(agent: RunningAgent) -> list[Line]:
 
 def decisions(agent: RunningAgent, *, refused: bool = False) -> list[tuple[str, str]]:
     """(decision, action) of each line; refusals only where asked for."""
-    told = [(line.decision, line.plan.action) for line in lines(agent)]
-    return told if refused else [one for one in told if one[0] != "refused"]
+    return [
+        (line.decision, line.plan.action)
+        for line in lines(agent)
+        if refused or line.decision != "refused"
+    ]

@@ -1,0 +1,49 @@
+"""A real job of two ranks whose collective hangs, beside a real agent that may restart it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from tests.agent.live.audit import decisions, lines
+from tests.agent.live.jobs import job
+from tests.running import wait_for
+
+CONFIG = """
+rules:
+  training-interrupted: {thresholds: {still: 6s, grace: 5s}, hold: 1s, clear: 1s}
+actions:
+  mode: auto
+  ladders:
+    hung:
+      - {action: dump_stacks, promise: 5s, hold: 1}
+      - {action: restart_workers, promise: 5m, hold: 1}
+"""
+
+
+def test_a_hung_collective_is_told_by_its_stacks_and_restarted_once(start, tmp_path):
+    agent = start(config=CONFIG)
+    training = job(
+        agent,
+        tmp_path,
+        faults=("--slow-rank", "1", "--slow-ms", "10", "--leave-collective-at", "60"),
+        flags=("--out", str(tmp_path), "--save-every", "25", "--steps", "100000"),
+        ranks=2,
+    )
+    try:
+        wait_for(lambda: ("done", "restart_workers") in decisions(agent), seconds=90)
+        wait_for(lambda: not agent.firing("training-interrupted"), seconds=60)
+        stepped = training.step()
+        # Two more rounds of acting in which the job goes on.
+        time.sleep(11)
+        assert training.step() > stepped
+    finally:
+        training.stop()
+    assert decisions(agent) == [
+        *[("begun", "dump_stacks"), ("done", "dump_stacks")],
+        *[("begun", "restart_workers"), ("done", "restart_workers")],
+    ]
+    assert {line.plan.cause for line in lines(agent)} == {"hung-collective"}
+    assert training.output().count("rank 0 resumes after step 50\n") == 1
+    stacks = json.loads(agent.get("/api/v1/events?source=torch&type=hang_dump"))["events"]
+    assert any("misbehave.py" in event["line"] for event in stacks)
