@@ -74,7 +74,10 @@ def reach(options: dict[str, Path | None], url: str) -> Access:
 @click.option("--job", default="", help="Only the ranks of this training job, and their nodes.")
 @click.option("--node", default="", help="Only this node.")
 @click.option("--namespace", default="", help="Only nodes that run its pods, and those pods.")
-@click.option("--step", help="Time between evaluations; the scrape interval, if left out.")
+@click.option(
+    "--step",
+    help="Time between evaluations; the scrape interval, or a minute over 6 h, if left out.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, then what nodes share.")
 @click.option("--html", type=_PATH, help="Write a page that needs nothing else.")
 @click.option("--incident", type=_PATH, help="Keep what was read: recordings for gpudiag replay.")
