@@ -79,6 +79,9 @@ class Objects:
             name, _, value = wanted.partition("=")
             assert name == "spec.nodeName", f"no such field selector here: {name}"
             items = [item for item in items if item["spec"].get("nodeName") == value]
+        for wanted in query.get("labelSelector", []):
+            name, _, value = wanted.partition("=")
+            items = [o for o in items if o["metadata"].get("labels", {}).get(name) == value]
         return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
 
     def _evict(self, path: str, body: Body) -> tuple[int, Body]:

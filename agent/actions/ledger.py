@@ -85,7 +85,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def in_force(self) -> bool:
         """Whether it was done, or perhaps done, and must be taken back some day."""
-        held = self.state in {"started", "done", "verified", "not_verified"}
+        held = self.state in {"started", "done", "failed", "verified", "not_verified"}
         return self.plan.carry and held and self.undone_at is None
 
 

@@ -40,7 +40,7 @@ RIGHTS: tuple[Right, ...] = (
     Right("evict_pod", "batch", "jobs", ("get",), "cluster", ("node",)),
     Right("evict_pod", "jobset.x-k8s.io", "jobsets", ("get",), "cluster", ("node",)),
     Right("mark_node", "", "nodes/status", ("patch",), "cluster", ("node",)),
-    Right("cordon", "", "nodes", ("get", "patch"), "cluster", ("node",)),
+    Right("cordon", "", "nodes", ("get", "list", "patch"), "cluster", ("node",)),
 )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sqlite3
 
+import msgspec
 import pytest
 
 from gpudiag.agent.actions.ledger import KEPT_SECONDS, Entry, Ledger, Malformed
@@ -81,3 +82,11 @@ def test_what_another_wrote_meanwhile_is_seen(ledger, tmp_path):
     assert len(ledger.entries()) == 1
     Ledger(tmp_path / "actions.db").add(entry(name="b"))
     assert [e.plan.id for e in ledger.entries()] == ["a", "b"]
+
+
+def test_what_perhaps_was_done_and_carries_on_is_in_force_until_it_is_taken_back():
+    kept = msgspec.structs.replace(plan(), carry=True)
+    failed = msgspec.structs.replace(entry("failed"), plan=kept)
+    assert failed.in_force
+    assert not msgspec.structs.replace(failed, undone_at=2.0).in_force
+    assert not msgspec.structs.replace(failed, state="refused").in_force
