@@ -14,6 +14,7 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from gpudiag.agent.config import Config, RuleSettings, rules_in_force
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.history import listing as list_of
@@ -24,8 +25,6 @@ from gpudiag.agent.history.judging import Judge, Judged
 from gpudiag.agent.history.listing import Chosen, Listing, Node
 from gpudiag.agent.history.saving import saved
 from gpudiag.agent.history.transfer import Patience
-from gpudiag.agent.rules import RULES, default_limits
-from gpudiag.agent.rules.contract import Limits
 
 Progress = Callable[[str, float], None]
 """Told of a node and how much of its time is judged, 0 to 1."""
@@ -42,8 +41,8 @@ LONG_STEP = 60.0
 class Question:
     """What is asked of one server. Times are epoch seconds; `step` 0 takes the samples' spacing.
 
-    `limits` are thresholds by symptom that stand in for the shipped ones; `incident` the folder
-    for recordings; `traces` whether the evidence is kept as curves.
+    `rules` are settings by symptom that stand in for the shipped ones; `incident` the folder for
+    recordings; `traces` whether the evidence is kept as curves.
     """
 
     access: Access
@@ -51,7 +50,7 @@ class Question:
     end: float
     step: float = 0.0
     chosen: Chosen = field(default_factory=Chosen)
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    rules: Mapping[str, RuleSettings] = field(default_factory=dict)
     incident: Path | None = None
     traces: bool = False
     patience: Patience = field(default_factory=Patience)
@@ -87,11 +86,8 @@ def judge(
 ) -> Judged:
     """One node from the first to the last sample."""
     client = Client(question.access, question.patience)
-    limits = {
-        name: {**default_limits(rule), **question.limits.get(name, {})}
-        for name, rule in RULES.items()
-    }
-    engine = Engine(RULES, limits, window_for(RULES), Book(RULES))
+    rules, limits = rules_in_force(Config(rules=dict(question.rules)))
+    engine = Engine(rules, limits, window_for(rules), Book(rules))
     step = question.step if question.step > EXPECTED_SPACING else 0.0
     fetcher = Fetcher(client, node, found.places, question.chosen, found.targets, step)
     chunks = fetcher.chunks(question.start, question.end, EXPECTED_SPACING)
