@@ -13,11 +13,13 @@ from pathlib import Path
 import click
 
 from gpudiag.agent import units
-from gpudiag.agent.commands import across_screen, output
+from gpudiag.agent.commands import across_screen, backtest_screen, output
 from gpudiag.agent.commands.diagnose_screen import show
+from gpudiag.agent.config import load
 from gpudiag.agent.fleet.across import across
 from gpudiag.agent.history import page
 from gpudiag.agent.history.access import Access, access
+from gpudiag.agent.history.backtest import backtest
 from gpudiag.agent.history.diagnosing import Diagnosed, Question, diagnose
 from gpudiag.agent.history.listing import Chosen
 from gpudiag.agent.history.presence import presence
@@ -81,6 +83,9 @@ def reach(options: dict[str, Path | None], url: str) -> Access:
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, then what nodes share.")
 @click.option("--html", type=_PATH, help="Write a page that needs nothing else.")
 @click.option("--incident", type=_PATH, help="Keep what was read: recordings for gpudiag replay.")
+@click.option(
+    "--rules", type=_PATH, help="What these settings (the file's `rules:`) would have raised."
+)
 @click.option("--workers", type=click.IntRange(0, 64), default=0, help="Processes; 0: one a CPU.")
 @output.fail_on
 @click.pass_context
@@ -98,6 +103,7 @@ def command(
     as_json: bool,
     html: Path | None,
     incident: Path | None,
+    rules: Path | None,
     workers: int,
     fail_on: str,
     **options: Path | None,
@@ -106,6 +112,7 @@ def command(
 
     What it cannot tell is said, with the exporter's field that would. Ctrl-C gives what is known
     so far. Metrics alone hold no log lines: for those, run the agent.
+    With --rules it is judged twice, to tune thresholds before actions are turned on.
     Example: gpudiag diagnose --prometheus http://127.0.0.1:9090 --since 24h
     """
     began, ended = span(since, start, end, time.time())
@@ -118,6 +125,8 @@ def command(
         incident=incident,
         traces=html is not None,
     )
+    if rules:
+        ctx.exit(_compare(question, rules, workers, as_json=as_json))
     found = diagnose(question, _progress(sys.stderr.isatty()), workers)
     if not found.listing.nodes:
         raise GpudiagError(_nothing(question))
@@ -137,6 +146,27 @@ def command(
     for judged in failed(found):
         click.echo(f"{judged.node}: not judged to the end: {judged.failed}", err=True)
     ctx.exit(_exit_code(found, [e.to_json() for e in told], bool(blind), fail_on))
+
+
+def _compare(question: Question, rules: Path, workers: int, *, as_json: bool) -> int:
+    """What other settings would have raised; the exit code says whether all of it was judged."""
+    if question.incident or question.traces:
+        raise UsageError("--rules compares two answers: leave --html and --incident out")
+    changed = load(rules).rules
+    if not changed:
+        raise UsageError(f"{rules}: no rule is changed there: write thresholds under `rules:`")
+    found = backtest(question, changed, _progress(sys.stderr.isatty()), workers)
+    if not found.now.listing.nodes:
+        raise GpudiagError(_nothing(question))
+    if as_json:
+        for one in found.symptoms:
+            click.echo(json.dumps(one.to_json()))
+    else:
+        backtest_screen.show(output.Screen(highlight=False), found, rules.name)
+    short = [*failed(found.now), *failed(found.then)]
+    for judged in short:
+        click.echo(f"{judged.node}: not judged to the end: {judged.failed}", err=True)
+    return CANNOT_TELL if short else 0
 
 
 def span(since: str, start: str | None, end: str | None, now: float) -> tuple[float, float]:
