@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpudiag.agent import config as configuration
 from gpudiag.agent import files, probing
 from gpudiag.agent.acting.build import actor_for
+from gpudiag.agent.acting.cluster import Around, Cluster, cluster_for
 from gpudiag.agent.channel.endings import Endings
 from gpudiag.agent.channel.listening import socket_path
 from gpudiag.agent.channel.roster import Roster
@@ -101,6 +102,7 @@ class Daemon:
             clock.now,
             remarks,
             config.probes.serving.servers,
+            _cluster(config, state, clock, self._channel),
         )
         view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks, actor.tried)
         self._snapshots = Snapshots(view)
@@ -226,6 +228,12 @@ def _otlp_logs(config: Config, snapshots: Snapshots, actor: Actor) -> OtlpLogPus
         interval=settings.interval,
         headers=files.secrets(settings.headers, "exporters.otlp.headers"),
     )
+
+
+def _cluster(config: Config, state: Path, clock: Clock, channel: ChannelServer | None) -> Cluster:
+    pids = channel.pids if channel else lambda _: []
+    around = Around(node(config), config.node.role, config.actions.workload, pids)
+    return cluster_for(config.kubernetes, around, state, clock.now)
 
 
 def node(config: Config) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from gpudiag.agent.acting import standing
 from gpudiag.agent.acting.counting import Counts
 from gpudiag.agent.actions import guard
 from gpudiag.agent.actions.audit import Audit, Sink
-from gpudiag.agent.actions.contract import Lever
+from gpudiag.agent.actions.contract import Lease, Lever
 from gpudiag.agent.actions.director import Director, Settings
 from gpudiag.agent.actions.guard import Allowance
 from gpudiag.agent.actions.journal import Journal
@@ -49,13 +49,15 @@ class Actor:
         levers: Mapping[str, Lever],
         secret: Callable[[str], str],
         workload: Workload | None = None,
+        mirrors: Sequence[Sink] = (),
+        lease: Lease | None = None,
     ) -> None:
         self.workload = workload
         self.token = secret(config.token)
         self.mode = config.mode
         self._allowance = allowance(config)
         self._counts = Counts()
-        sinks: list[Sink] = [self._counts]
+        sinks: list[Sink] = [self._counts, *mirrors]
         if config.webhooks:
             # httpx costs the agent some MiB: only who posts pays them.
             from gpudiag.agent.acting.telling import Teller
@@ -63,7 +65,8 @@ class Actor:
             sinks.append(Teller(config.webhooks, node, secret))
         self._ledger = Ledger(state / "actions.db")
         journal = Journal(self._ledger, Audit(state / "audit.jsonl", sinks), world.now)
-        lease = FileLease(Path(config.lease), node, world.now) if config.lease else NoLease()
+        if lease is None:
+            lease = FileLease(Path(config.lease), node, world.now) if config.lease else NoLease()
         self._now = world.now
         settings = Settings(config.mode, node, self._allowance)
         self._director = Director(settings, policy(config), levers, journal, lease, world)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from gpudiag.agent import files
 from gpudiag.agent.acting import levers
 from gpudiag.agent.acting.actor import Actor
+from gpudiag.agent.acting.cluster import Cluster
 from gpudiag.agent.acting.live_world import LiveWorld, Rules
 from gpudiag.agent.actions.levers.workload import Sockets, Workload
 from gpudiag.agent.channel.server import ChannelServer
@@ -27,10 +28,12 @@ def actor_for(
     now: Callable[[], float],
     remarks: Remarks,
     servers: Sequence[ServingServer] = (),
+    cluster: Cluster | None = None,
 ) -> Actor:
     """The actor of a live agent; raises `UsageError` where the configuration is bad.
 
-    `servers` are those whose pages are read, and may be the workload beside this agent.
+    `servers` are those whose pages are read, and may be the workload beside this agent; `cluster`
+    is what the cluster's API gives.
     """
 
     def secret(value: str) -> str:
@@ -47,7 +50,10 @@ def actor_for(
         pids=channel.pids if channel else lambda _: [],
         workload=workload,
     )
-    return Actor(config, state, node, world, pullable, secret, workload)
+    cluster = cluster or Cluster()
+    pullable |= {lever.name: lever for lever in cluster.levers}
+    mirrors, lease = cluster.mirrors, cluster.lease
+    return Actor(config, state, node, world, pullable, secret, workload, mirrors, lease)
 
 
 def sockets_of(name: str, servers: Sequence[ServingServer]) -> Sockets:

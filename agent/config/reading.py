@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from gpudiag.agent import files, units
-from gpudiag.agent.config import canary, serving
+from gpudiag.agent.config import canary, kubernetes, serving
 from gpudiag.agent.config.base import Duration, Size
 from gpudiag.agent.config.sections import PROBES, Config, RuleSettings
 from gpudiag.agent.rules import RULES, default_limits
@@ -125,6 +125,8 @@ def _check(config: Config) -> None:
         raise _Misplaced(".probes.canary.servers", why)
     if why := serving.fault(config.probes.serving):
         raise _Misplaced(".probes.serving.servers", why)
+    if why := kubernetes.fault(config.kubernetes, config.actions):
+        raise _Misplaced(".kubernetes.use", why)
     for symptom, settings in config.rules.items():
         if symptom not in RULES:
             raise _Misplaced(f".rules.{symptom}", "no such rule; `gpudiag runbook` lists them")

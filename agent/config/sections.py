@@ -9,6 +9,7 @@ import msgspec
 from gpudiag.agent.config.acting import Actions
 from gpudiag.agent.config.base import Duration, ProbeSettings, Section, Size
 from gpudiag.agent.config.canary import CanarySettings
+from gpudiag.agent.config.kubernetes import Kubernetes
 from gpudiag.agent.config.logs import LogsSettings
 from gpudiag.agent.config.manifest import ManifestSettings
 from gpudiag.agent.config.serving import ServingSettings
@@ -119,6 +120,7 @@ class Config(Section, frozen=True):
     actions: Actions = Actions()
     exporters: Exporters = Exporters()
     channel: Channel = Channel()
+    kubernetes: Kubernetes = Kubernetes()
     http: Http = Http()
     recording: Recording = Recording()
     log: Log = Log()

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpudiag.agent.kubernetes.client import Api, Object
+from gpudiag.agent.kubernetes.errors import Unclear
 from gpudiag.agent.kubernetes.times import epoch
 
 _UID = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
@@ -21,6 +22,7 @@ class Owner:
     api: str
     kind: str
     name: str
+    uid: str = ""
 
     def path(self, namespace: str) -> str:
         """Where it is, for kinds in a group of their own."""
@@ -57,7 +59,14 @@ def pod_path(namespace: str, name: str) -> str:
 
 
 def read(told: Object) -> Pod:
-    """One Pod object."""
+    """One Pod object; raises `Unclear` where it is none."""
+    try:
+        return _read(told)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Unclear(f"the API told of a pod in another form: {error!r}") from error
+
+
+def _read(told: Object) -> Pod:
     meta = told["metadata"]
     return Pod(
         namespace=meta["namespace"],
@@ -76,7 +85,7 @@ def owner(told: Object) -> Owner | None:
     """The one that starts another when this object goes; None where nobody does."""
     for one in told["metadata"].get("ownerReferences") or ():
         if one.get("controller"):
-            return Owner(one["apiVersion"], one["kind"], one["name"])
+            return Owner(one["apiVersion"], one["kind"], one["name"], one["uid"])
     return None
 
 

@@ -52,6 +52,7 @@ def test_every_key_has_a_comment_above_it():
         "exporters:",
         "otlp:",
         "channel:",
+        "kubernetes:",
         "http:",
         "recording:",
         "log:",

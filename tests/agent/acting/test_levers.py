@@ -21,7 +21,7 @@ actions:
   commands: {node=n1: {argv: ["true"]}}
   units: {server=chat: vllm.service}
 """
-ELSEWHERE = {"mark_node", "evict_pod"}
+OF_THE_CLUSTER = {"mark_node", "evict_pod"}
 
 
 def built(text, tmp_path, ranks=None):
@@ -34,7 +34,7 @@ def built(text, tmp_path, ranks=None):
 
 def test_with_everything_every_action_has_its_lever(tmp_path):
     made = built(EVERYTHING, tmp_path, ranks=object())
-    assert made.keys() == RUNGS.keys() - ELSEWHERE
+    assert made.keys() == RUNGS.keys() - OF_THE_CLUSTER
     assert all(name == lever.name and lever.rung == RUNGS[name] for name, lever in made.items())
 
 
