@@ -1,4 +1,4 @@
-"""The alert rules, from the registry of symptoms and the catalogue of metrics."""
+"""The alert and recording rules, from the registry of symptoms and the catalogue of metrics."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpudiag.agent.rules import RULES
+from gpudiag.alerts import recording
 from gpudiag.probes import catalog
 
 RUNBOOKS = "http://127.0.0.1:9440/runbooks"
@@ -25,6 +26,7 @@ def alert_name(symptom: str) -> str:
 def groups() -> list[dict[str, Any]]:
     """All rule groups, in the shape of a Prometheus rule file."""
     return [
+        recording.group(),
         {"name": "gpudiag-findings", "rules": [_finding(symptom) for symptom in sorted(RULES)]},
         {"name": "gpudiag-raw", "rules": list(_raw())},
         {"name": "gpudiag-agent", "rules": list(_agent())},

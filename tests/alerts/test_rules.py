@@ -18,7 +18,9 @@ from tests.tools import needs
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "alerts" / "generated"
-ALL = [rule for group in rules.groups() for rule in group["rules"]]
+EVERY = [rule for group in rules.groups() for rule in group["rules"]]
+ALL = [rule for rule in EVERY if "alert" in rule]
+RECORDED = [rule for rule in EVERY if "record" in rule]
 STEP = 15
 
 
@@ -36,6 +38,16 @@ def test_an_alert_reads_known_metrics_and_tells_no_value_in_a_label(rule):
     assert set(re.findall(r"gpudiag_\w+", rule["expr"])) <= set(catalog.metrics())
     assert "$value" not in str(rule["labels"])
     assert rule["annotations"].keys() >= {"summary", "description"}
+
+
+@pytest.mark.parametrize("rule", RECORDED, ids=lambda rule: rule["record"])
+def test_a_recording_reads_known_metrics_and_is_named_level_metric_operations(rule):
+    level, metric, operations = rule["record"].split(":")
+    assert metric in catalog.metrics()
+    assert metric in rule["expr"]
+    assert f"by (cluster, {level.split('_')[0]}," in rule["expr"]
+    assert operations
+    assert set(re.findall(r"gpudiag_\w+", rule["expr"])) <= set(catalog.metrics())
 
 
 def test_the_critical_xids_are_those_of_the_catalogue():
