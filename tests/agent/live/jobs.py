@@ -21,18 +21,21 @@ def job(
     faults: tuple[str, ...] = (),
     flags: tuple[str, ...] = (),
     ranks: int = 1,
+    script: Path = LOOP,
+    **environment: str,
 ) -> Training:
     """The loop of the examples as the job `llama`; `faults` are cured by a restart.
 
     Its launcher starts all ranks again when one fails.
     """
-    once = [sys.executable, str(ONCE), str(LOOP), *faults, "--", *flags]
+    once = [sys.executable, str(ONCE), str(script), *faults, "--", *flags]
     command = [sys.executable, "-m", "tests.agent.live.launcher", str(ranks), *once]
     told = {
         **os.environ,
         "GPUDIAG_SOCKET": str(agent.socket),
         "GPUDIAG_JOB": "llama",
         "OMP_NUM_THREADS": "1",
+        **environment,
     }
     log = folder / "job.log"
     with log.open("ab") as out:
