@@ -39,7 +39,7 @@ from gpudiag.agent.selfwatch import SelfWatch, cost_of
 from gpudiag.agent.serving import serve
 from gpudiag.agent.window.archive import Archive
 from gpudiag.agent.writer import Observer, Writer
-from gpudiag.probes import Probe, Sample, labels
+from gpudiag.probes import Event, Probe, Sample, labels
 from gpudiag.probes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Daemon:
         info = agent_info(config, clock.now())
         remarks = Remarks(state / "remarks.db")
         past = self._store.between
+        self._cluster = self._in_cluster(config, state)
         self._actor = actor = actor_for(
             config.actions,
             state,
@@ -102,13 +103,23 @@ class Daemon:
             clock.now,
             remarks,
             config.probes.serving.servers,
-            _cluster(config, state, clock, self._channel),
+            self._cluster,
         )
         view = LiveView(info, self._writer, clock.now, self._statuses, past, remarks, actor.tried)
         self._snapshots = Snapshots(view)
         self._otlp = _otlp(config, self._snapshots)
         self._otlp_logs = _otlp_logs(config, self._snapshots, self._actor)
         self._oncall = OnCall(actor.token, remarks, view, self._writer, state, clock.now)
+
+    def _in_cluster(self, config: Config, state: Path) -> Cluster:
+        pids = self._channel.pids if self._channel else lambda _: []
+
+        def tell(event: Event) -> None:
+            self._scheduler.put([], [event])
+
+        beside = config.actions.workload
+        around = Around(node(config), config.node.role, beside, pids, tell)
+        return cluster_for(config.kubernetes, around, state, self._clock.now)
 
     def _engine(self, config: Config, state: Path) -> Engine:
         rules, limits = configuration.rules_in_force(config)
@@ -123,18 +134,18 @@ class Daemon:
         self._writer.thread.start()
         if self._channel:
             self._channel.start()
-        for pusher in (self._otlp, self._otlp_logs):
-            if pusher:
-                pusher.start()
+        for part in (self._otlp, self._otlp_logs, self._cluster.watch):
+            if part:
+                part.start()
         self._actor.start()
         listen = self._config.http.listen
         try:
             asyncio.run(serve(self._snapshots, listen, self._reread, self._more()))
         finally:
             self._actor.stop()
-            for pusher in (self._otlp, self._otlp_logs):
-                if pusher:
-                    pusher.stop()
+            for part in (self._otlp, self._otlp_logs, self._cluster.watch):
+                if part:
+                    part.stop()
             if self._channel:
                 self._channel.stop()
             self._scheduler.stop()
@@ -228,12 +239,6 @@ def _otlp_logs(config: Config, snapshots: Snapshots, actor: Actor) -> OtlpLogPus
         interval=settings.interval,
         headers=files.secrets(settings.headers, "exporters.otlp.headers"),
     )
-
-
-def _cluster(config: Config, state: Path, clock: Clock, channel: ChannelServer | None) -> Cluster:
-    pids = channel.pids if channel else lambda _: []
-    around = Around(node(config), config.node.role, config.actions.workload, pids)
-    return cluster_for(config.kubernetes, around, state, clock.now)
 
 
 def node(config: Config) -> str:

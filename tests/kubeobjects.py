@@ -75,14 +75,12 @@ class Objects:
     def _list(self, path: str, query: dict[str, list[str]]) -> Body:
         kind = path.rpartition("/")[2]
         items = [o for p, o in self.at.items() if p.split("/")[-2] == kind]
-        for wanted in query.get("fieldSelector", []):
-            name, _, value = wanted.partition("=")
-            assert name == "spec.nodeName", f"no such field selector here: {name}"
-            items = [item for item in items if item["spec"].get("nodeName") == value]
+        items = [item for item in items if chosen(item, query)]
         for wanted in query.get("labelSelector", []):
             name, _, value = wanted.partition("=")
             items = [o for o in items if o["metadata"].get("labels", {}).get(name) == value]
-        return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
+        meta = {"resourceVersion": str(self.version)}
+        return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items}
 
     def _evict(self, path: str, body: Body) -> tuple[int, Body]:
         pod = self._found(path)
@@ -137,6 +135,17 @@ class Objects:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         return body
+
+
+def chosen(item: Body, query: dict[str, list[str]]) -> bool:
+    for wanted in ",".join(query.get("fieldSelector", [])).split(","):
+        name, _, value = wanted.partition("=")
+        found: Any = item
+        for part in filter(None, name.split(".")):
+            found = found[part]
+        if name and found != value:
+            return False
+    return True
 
 
 def _by_type(held: Body, part: Body) -> None:

@@ -51,3 +51,18 @@ def path_of(told: Body) -> str:
     api, kind, meta = told["apiVersion"], told["kind"].lower(), told["metadata"]
     root = "/api/v1" if api == "v1" else f"/apis/{api}"
     return f"{root}/namespaces/{meta['namespace']}/{kind}s/{meta['name']}"
+
+
+def event(reason: str, message: str, at: str = "2027-01-15T08:00:00Z", **other: Any) -> Body:
+    """A core Event of the pod chat-0, as the kubelet writes it; `container` is of the pod."""
+    container = other.pop("container", "vllm")
+    about = {"kind": "Pod", "namespace": "ml", "name": other.pop("pod", "chat-0")}
+    return {
+        **{"apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": reason},
+        **{"message": message, "count": 1, "firstTimestamp": at, "lastTimestamp": at},
+        "metadata": {"namespace": "ml", "creationTimestamp": at},
+        "involvedObject": about | {"fieldPath": f"spec.containers{{{container}}}"},
+        "source": {"component": "kubelet", "host": "n1"},
+        **{"reportingComponent": "kubelet", "reportingInstance": "n1", "eventTime": None},
+        **other,
+    }

@@ -7,17 +7,19 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from gpudiag.agent.kubernetes.account import Account
 from gpudiag.agent.kubernetes.client import Api
 from tests import certificates
-from tests.kubeobjects import Objects, Rejected
+from tests.kubeobjects import Objects, Rejected, chosen
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.first"
 
@@ -35,10 +37,15 @@ class Asked:
 
 @dataclass
 class KubeServer:
-    """`folder` is the mounted service account; `faults` are used up one by one, by path's end."""
+    """`folder` is the mounted service account; `faults` are used up one by one, by path's end.
+
+    A watch ends after `watch_seconds`, and knows nothing of versions before `forgotten`.
+    """
 
     folder: Path
     port: int = 0
+    watch_seconds: float = 30.0
+    forgotten: int = 0
     objects: Objects = field(default_factory=Objects)
     tokens: set[str] = field(default_factory=lambda: {TOKEN})
     forbidden: set[tuple[str, str]] = field(default_factory=set)
@@ -80,6 +87,9 @@ class KubeServer:
             if isinstance(fault, int):
                 raise Rejected(fault, "InternalError", "etcdserver: request timed out")
             self._admit(handler)
+            if "watch=true" in path:
+                self._watch(handler, path)
+                return
             kind = handler.headers.get("Content-Type", "")
             with self.writing:
                 status, answer = self.objects.answer(handler.command, path, body, kind)
@@ -91,6 +101,27 @@ class KubeServer:
         else:
             _send(handler, status, answer, after)
 
+    def _watch(self, handler: BaseHTTPRequestHandler, path: str) -> None:
+        query = parse_qs(urlsplit(path).query)
+        since, end = int(query["resourceVersion"][0]), time.monotonic() + self.watch_seconds
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        if since < self.forgotten:
+            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+            _chunk(handler, {"type": "ERROR", "object": status})
+        while since >= self.forgotten and time.monotonic() < end and not self.ending.wait(0.02):
+            for body in self.objects.of("events"):
+                version = int(body["metadata"]["resourceVersion"])
+                if version > since and chosen(body, query):
+                    _chunk(handler, {"type": "ADDED", "object": body})
+            # A bookmark moves on whoever watches what seldom changes.
+            if self.objects.version > since:
+                meta = {"resourceVersion": str(self.objects.version)}
+                _chunk(handler, {"type": "BOOKMARK", "object": {"metadata": meta}})
+            since = self.objects.version
+        handler.wfile.write(b"0\r\n\r\n")
+
     def _admit(self, handler: BaseHTTPRequestHandler) -> None:
         token = (handler.headers.get("Authorization") or "").removeprefix("Bearer ")
         if token not in self.tokens:
@@ -98,6 +129,11 @@ class KubeServer:
         for method, end in self.forbidden:
             if handler.command == method and handler.path.partition("?")[0].endswith(end):
                 raise Rejected(403, "Forbidden", f'User "sa" cannot {method} {end}')
+
+
+def _chunk(handler: BaseHTTPRequestHandler, change: dict[str, Any]) -> None:
+    raw = json.dumps(change).encode() + b"\n"
+    handler.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
 
 
 def _send(handler, status, answer, after=None):

@@ -19,7 +19,9 @@ from gpudiag.agent.kubernetes import pods
 from gpudiag.agent.kubernetes.account import account
 from gpudiag.agent.kubernetes.client import Api
 from gpudiag.agent.kubernetes.leases import KubernetesLease
+from gpudiag.agent.kubernetes.pod_events import PodEvents
 from gpudiag.agent.kubernetes.rights import Role
+from gpudiag.probes import Event
 from gpudiag.probes.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -32,18 +34,20 @@ class Cluster:
     levers: Sequence[Lever] = ()
     mirrors: Sequence[Sink] = ()
     lease: Lease | None = None
+    watch: PodEvents | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known of this agent: its node and role, the server beside it ("" for none), and the
-    processes of a job's ranks as this node's kernel knows them.
+    """What is known of this agent: its node and role, the server beside it ("" for none), the
+    processes of a job's ranks as this node's kernel knows them, and who is told of events.
     """
 
     node: str
     role: Role
     server: str
     pids: Callable[[str], Sequence[int]]
+    tell: Callable[[Event], None]
 
 
 def cluster_for(
@@ -70,7 +74,21 @@ def cluster_for(
         levers=_levers(config, api, around, pod, node, state, now),
         mirrors=_mirrors(config, api, around, pod, node),
         lease=KubernetesLease(api, pod, now) if "lease" in config.use else None,
+        watch=_watch(config, api, around, pod, environ.get("CONTAINER_NAME", ""), now),
     )
+
+
+def _watch(
+    config: Kubernetes,
+    api: Api,
+    around: Around,
+    pod: str,
+    container: str,
+    now: Callable[[], float],
+) -> PodEvents | None:
+    if "pod_events" not in config.use:
+        return None
+    return PodEvents(api, pod, container, around.tell, now)
 
 
 def _levers(

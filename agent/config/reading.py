@@ -125,7 +125,7 @@ def _check(config: Config) -> None:
         raise _Misplaced(".probes.canary.servers", why)
     if why := serving.fault(config.probes.serving):
         raise _Misplaced(".probes.serving.servers", why)
-    if why := kubernetes.fault(config.kubernetes, config.actions):
+    if why := kubernetes.fault(config.kubernetes, config.actions, config.node.role):
         raise _Misplaced(".kubernetes.use", why)
     for symptom, settings in config.rules.items():
         if symptom not in RULES:

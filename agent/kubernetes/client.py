@@ -52,6 +52,26 @@ class Api:
             status, headers, raw = self._exchange(method, path, body, kind, renewed)
         return _understood(status, headers, raw)
 
+    def watch(self, path: str, seconds: int) -> Iterator[Object]:
+        """Each change as `{"type", "object"}` until the API ends it, after `seconds` at most.
+
+        Raises `ApiError`, also between two changes.
+        """
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {self.account.token()}"}
+        with self._connected() as connection:
+            connection.sock.settimeout(seconds + self._timeout)
+            try:
+                connection.request(
+                    "GET", f"{path}&watch=true&timeoutSeconds={seconds}", None, headers
+                )
+                answer = connection.getresponse()
+                if answer.status != 200:
+                    _understood(answer.status, answer.headers, answer.read(MAX_ANSWER))
+                while line := answer.readline(MAX_ANSWER):
+                    yield json.loads(line)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise Unclear(f"the Kubernetes API broke off a watch: {error!r}") from error
+
     def _exchange(
         self, method: Method, path: str, body: Object | None, kind: str, token: str
     ) -> tuple[int, http.client.HTTPMessage, bytes]:

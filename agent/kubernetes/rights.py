@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Use = Literal["events", "lease", "evict_pod", "mark_node", "cordon"]
+Use = Literal["events", "pod_events", "lease", "evict_pod", "mark_node", "cordon"]
 Role = Literal["node", "sidecar"]
 Scope = Literal["namespace", "default", "cluster"]
 """The agent's own namespace; the namespace `default`, where events of nodes go; the cluster."""
@@ -30,6 +30,7 @@ RIGHTS: tuple[Right, ...] = (
     Right("events", "events.k8s.io", "events", ("create",), "namespace", ("sidecar",)),
     Right("events", "events.k8s.io", "events", ("create",), "default", ("node",)),
     Right("events", "", "pods", ("get",), "namespace", ("sidecar",)),
+    Right("pod_events", "", "events", ("list", "watch"), "namespace", ("sidecar",)),
     Right("lease", "coordination.k8s.io", "leases", ("get", "create", "update"), "namespace"),
     Right("evict_pod", "", "pods", ("get",), "namespace", ("sidecar",)),
     Right("evict_pod", "", "pods/eviction", ("create",), "namespace", ("sidecar",)),

@@ -17,8 +17,9 @@ pytestmark = needs("openssl", "openssl")
 
 def built(cluster, tmp_path, text, *, role="node", environ=None):
     folder = f", service_account: {cluster.folder}"
-    read = config.parse(f"kubernetes: {{{text}{folder}}}", "g.yaml").kubernetes
-    around = Around("n1", role, "chat", lambda _: [])
+    whole = f"node: {{role: {role}}}\nkubernetes: {{{text}{folder}}}"
+    read = config.parse(whole, "g.yaml").kubernetes
+    around = Around("n1", role, "chat", lambda _: [], print)
     environ = cluster.environment | (environ or {}) if environ != {} else {}
     return cluster_for(read, around, tmp_path, lambda: 1_800_000_000.0, environ)
 
@@ -28,7 +29,7 @@ def test_nothing_is_used_that_is_not_named(cluster, tmp_path):
     assert built(cluster, tmp_path, "enabled: false, use: [events, lease]") == Cluster()
     made = built(cluster, tmp_path, "use: [mark_node]")
     assert [lever.name for lever in made.levers] == ["mark_node"]
-    assert (made.mirrors, made.lease) == ([], None)
+    assert (made.mirrors, made.lease, made.watch) == ([], None, None)
 
 
 def test_off_kubernetes_it_is_left_out_unless_it_is_wanted(cluster, tmp_path):
@@ -65,6 +66,7 @@ def test_the_nodes_name_in_the_cluster_comes_first(cluster, tmp_path):
     ("text", "why"),
     [
         ("kubernetes: {use: [cordon]}", "cordon goes with mark_node"),
+        ("kubernetes: {use: [pod_events]}", "set node.role: sidecar"),
         ("actions: {lease: /x}\nkubernetes: {use: [lease]}", "leave one of them out"),
         ("kubernetes: {use: [delete]}", "Invalid enum value 'delete'"),
     ],
