@@ -226,7 +226,7 @@ def agent() -> Row:
             graph(
                 Text(
                     "Memory of the agent", "Resident, all its processes.", "bytes",
-                    Limits("256 MiB, the limit in deploy/daemonset.yaml", ((2**28, "red"),)),
+                    Limits("256 MiB, the limit in deploy/overlays/daemonset", ((2**28, "red"),)),
                 ),
                 Query(f"gpudiag_agent_resident_bytes{{{NODE}}}", "{{node}}"),
             ),

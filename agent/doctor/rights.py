@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpudiag.agent.doctor import container_logs
 from gpudiag.agent.doctor.look import Look
 from gpudiag.agent.doctor.report import Line
+from gpudiag.agent.kubernetes.account import MOUNT, account
 from gpudiag.agent.state import state_folder
 from gpudiag.probes.catalog.rights import Right, rights
+from gpudiag.probes.errors import Unavailable
 from gpudiag.probes.logs.places import CONTAINERS, DOCKER
 
 AREA = "rights"
-CAP_SYS_PTRACE = 19
+CAP_KILL, CAP_SYS_PTRACE = 5, 19
 # The first namespaces have fixed numbers (linux/proc_ns.h); any other is a container's own.
 HOST_PIDS, HOST_GROUPS = "pid:[4026531836]", "cgroup:[4026531835]"
 
@@ -28,6 +31,7 @@ class Process:
     proc: Path = Path("/proc")
     dev: Path = Path("/dev")
     logs: Sequence[Path] = (CONTAINERS, DOCKER)
+    account: Path = MOUNT
 
     def has_capability(self, number: int) -> bool:
         """Whether the effective set holds it."""
@@ -61,6 +65,8 @@ def lines(look: Look, process: Process) -> list[Line]:
 def _line(right: Right, look: Look, process: Process) -> Line:
     try:
         missing = CHECKS[right.id](look, process)
+    except Unavailable as error:
+        return Line(AREA, right.feature, "absent", str(error))
     except OSError as error:
         missing = str(error)
     if not missing:
@@ -108,11 +114,19 @@ def _socket(_: Look, process: Process) -> Missing:
 
 
 def _container_logs(_: Look, process: Process) -> Missing:
-    there = [folder for folder in process.logs if folder.exists()]
-    if not there:
-        return f"no {process.logs[0]}"
-    shut = [str(folder) for folder in there if not os.access(folder, os.R_OK | os.X_OK)]
-    return f"no right to read {', '.join(shut)}" if shut else ""
+    return container_logs.missing(process.logs)
+
+
+def _signals(_: Look, process: Process) -> Missing:
+    able = process.has_capability(CAP_KILL)
+    return "" if able else f"only processes of user {process.uid} can be ended"
+
+
+def _cluster(_: Look, process: Process) -> Missing:
+    if not process.environ.get("KUBERNETES_SERVICE_HOST"):
+        raise Unavailable("this process is in no pod")
+    named = account(process.environ, process.account)
+    return "" if named else f"no token in {process.account}"
 
 
 def _not_writable(folder: Path) -> Missing:
@@ -132,5 +146,8 @@ CHECKS: dict[str, Callable[[Look, Process], Missing]] = {
     "state": _state,
     "socket": _socket,
     "container-logs": _container_logs,
+    "signals": _signals,
+    "cluster": _cluster,
 }
-"""How each right of the catalogue is looked for; `OSError` tells that it is missing."""
+"""How each right of the catalogue is looked for; `OSError` tells that it is missing, and
+`Unavailable` that it means nothing here."""

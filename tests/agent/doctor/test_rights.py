@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -26,8 +27,12 @@ def process(
     (root / "dev").mkdir()
     (root / "dev/kmsg").touch()
     environ = {"GPUDIAG_STATE_DIR": str(root / "state"), "XDG_RUNTIME_DIR": str(root)}
+    environ["KUBERNETES_SERVICE_HOST"] = "10.0.0.1"
     (root / "logs").mkdir()
-    return Process(environ, 1000, root / "proc", root / "dev", [root / "logs", root / "docker"])
+    (root / "account").mkdir()
+    (root / "account/token").touch()
+    logs = [root / "logs", root / "docker"]
+    return Process(environ, 1000, root / "proc", root / "dev", logs, root / "account")
 
 
 def line(of: Process, right: str, look: Look | None = None) -> Line:
@@ -67,6 +72,24 @@ def test_process_ids_of_its_own(tmp_path: Path) -> None:
 
 def test_control_groups_of_its_own(tmp_path: Path) -> None:
     assert line(process(tmp_path, groups="cgroup:[4026532002]"), "host-groups").state == "unknown"
+
+
+@pytest.mark.parametrize(("caps", "state"), [("0000000000000020", "ok"), ("0" * 16, "unknown")])
+def test_the_right_to_end_processes(tmp_path: Path, caps: str, state: str) -> None:
+    assert line(process(tmp_path, caps=caps), "signals").state == state
+
+
+def test_a_pod_without_a_token_cannot_act_in_the_cluster(tmp_path: Path) -> None:
+    of = process(tmp_path)
+    (tmp_path / "account/token").unlink()
+    found = line(of, "cluster")
+    assert (found.state, str(tmp_path / "account") in found.seen) == ("unknown", True)
+
+
+def test_on_a_machine_there_is_no_cluster_to_act_in(tmp_path: Path) -> None:
+    of = process(tmp_path)
+    outside = {k: v for k, v in of.environ.items() if not k.startswith("KUBERNETES")}
+    assert line(dataclasses.replace(of, environ=outside), "cluster").state == "absent"
 
 
 @pytest.mark.parametrize(("caps", "state"), [("0000000000080000", "ok"), ("0" * 16, "unknown")])
