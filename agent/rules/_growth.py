@@ -31,6 +31,9 @@ def growth(series: Series, *, late: float = floor.LATE) -> Growth | None:
         values[-1] > values[-floor.FEW] or values[-1] > values[count // 2]
     ):
         return None
+    # A floor rises no further than its readings lie apart: a few MiB of noise need no closer look.
+    if float(np.ptp(values)) < _least(float(values[-1])):
+        return None
     return _judged(series.times.tobytes(), values.tobytes(), late)
 
 
@@ -38,11 +41,15 @@ def growth(series: Series, *, late: float = floor.LATE) -> Growth | None:
 @lru_cache(maxsize=64)
 def _judged(times: bytes, minima: bytes, late: float) -> Growth | None:
     values = np.frombuffer(minima).tolist()
-    least = max(floor.MIB, LEAST * values[-1])
-    found = floor.growth(np.frombuffer(times).tolist(), values, late=late, least=least)
+    found = floor.growth(np.frombuffer(times).tolist(), values, late=late, least=_least(values[-1]))
     if found is None:
         return None
     return Growth(found.rate, found.grown, found.span, found.since, found.level)
+
+
+def _least(level: float) -> float:
+    """The least growth that counts, bytes."""
+    return max(floor.MIB, LEAST * level)
 
 
 def enough(series: Series) -> bool:
