@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from gpudiag.agent.kubernetes.times import micro
 from tests.agent.live.audit import decisions, lines
-from tests.kubepods import job, path_of, pod
+from tests.kubepods import event, job, path_of, pod
 from tests.kubeserver import TOKEN
 from tests.running import RunningAgent, free_port, wait_for
 from tests.tools import needs
@@ -128,3 +129,25 @@ def test_a_hung_server_has_its_pod_evicted_once_its_budget_allows_it(cluster, ag
     assert "Job llama starts another" in lines(agent)[-1].why
     kinds = wait_for(lambda: told(cluster)[5:] and told(cluster))
     assert kinds[-2:] == [("Pod", "ActionDone"), ("Job", "ActionDone")]
+
+
+WATCHED = """
+node: {{role: sidecar}}
+kubernetes: {{use: [pod_events], service_account: {account}}}
+rules: {{crash-after-deploy: {{hold: 1s}}}}
+"""
+
+
+def test_a_pod_that_dies_again_and_again_is_found_by_the_clusters_own_words(cluster, agents):
+    agent = agents("chat-0", WATCHED)
+    said = [("Started", "Started container vllm")]
+    said += [("BackOff", "Back-off restarting failed container vllm")] * 2
+    for number, (reason, message) in enumerate(said):
+        at = micro(time.time())
+        kind = "Normal" if reason == "Started" else "Warning"
+        happened = event(reason, message, at=at, type=kind)
+        cluster.objects.add(f"/api/v1/namespaces/ml/events/chat-0.{number}", happened)
+        time.sleep(1.0)
+    (found,) = wait_for(lambda: agent.firing("crash-after-deploy"), seconds=40)
+    assert found["subject"] == {"server": "chat-0"}
+    assert "pod/chat-0 Back-off" in agent.get("/api/v1/events?source=kubernetes")
