@@ -106,29 +106,62 @@ actions:
 """
 
 
-def test_a_hung_server_has_its_pod_evicted_once_its_budget_allows_it(cluster, agents):
+@pytest.fixture
+def hung(cluster, agents):
+    """An agent beside a server that hangs, in a pod of a Job; the pod is given."""
     own = pod("chat-0", owner="Job/llama")
     for one in (own, job()):
         cluster.objects.add(path_of(one), one)
-    cluster.objects.disruptions[path_of(own)] = 0
     port = free_port()
     server = subprocess.Popen([sys.executable, "-m", "tests.fakevllm", str(port), "2"])
-    try:
+
+    def begin():
         agent = agents("chat-0", SERVER, port=port)
         wait_for(lambda: agent.metric("gpudiag_serving_generation_tokens_total"))
         server.send_signal(signal.SIGUSR1)
-        wait_for(lambda: lines(agent), seconds=60)
-        assert "not now, to be asked again in 10 s" in lines(agent)[0].why
-        assert "deletionTimestamp" not in own["metadata"]
-        cluster.objects.disruptions[path_of(own)] = 1
-        wait_for(lambda: ("done", "evict_pod") in decisions(agent), seconds=60)
-    finally:
-        server.kill()
-        server.wait()
+        return agent
+
+    yield own, begin
+    server.kill()
+    server.wait()
+
+
+def test_a_hung_server_has_its_pod_evicted_once_its_budget_allows_it(cluster, hung):
+    own, begin = hung
+    cluster.objects.disruptions[path_of(own)] = 0
+    agent = begin()
+    wait_for(lambda: lines(agent), seconds=60)
+    assert "not now, to be asked again in 10 s" in lines(agent)[0].why
+    assert "deletionTimestamp" not in own["metadata"]
+    cluster.objects.disruptions[path_of(own)] = 1
+    wait_for(lambda: ("done", "evict_pod") in decisions(agent), seconds=60)
     assert "deletionTimestamp" in own["metadata"]
     assert "Job llama starts another" in lines(agent)[-1].why
     kinds = wait_for(lambda: told(cluster)[5:] and told(cluster))
     assert kinds[-2:] == [("Pod", "ActionDone"), ("Job", "ActionDone")]
+
+
+def evictions(cluster):
+    asked = cluster.requests("POST", "/eviction")
+    return [a for a in asked if "dryRun" not in a.body["deleteOptions"]]
+
+
+def test_an_agent_killed_while_it_evicts_does_not_evict_the_next_pod(cluster, hung):
+    own, begin = hung
+    # The dry run before it is answered.
+    cluster.faults += [("/eviction", 201), ("/eviction", "hang-after")]
+    agent = begin()
+    wait_for(lambda: evictions(cluster), seconds=60)
+    agent.send(signal.SIGKILL)
+    agent.process.wait(10)
+    cluster.objects.add(path_of(own), pod("chat-0", owner="Job/llama"))
+    agent.start()
+    wait_for(lambda: ("done", "evict_pod") in decisions(agent), seconds=60)
+    wait_for(lambda: agent.firing("serving-stalled"), seconds=60)
+    # Two rounds of acting in which the server hangs still.
+    time.sleep(11)
+    assert len(evictions(cluster)) == 1
+    assert decisions(agent) == [("begun", "evict_pod"), ("done", "evict_pod")]
 
 
 WATCHED = """
