@@ -4,12 +4,13 @@ import http.server
 import subprocess
 import threading
 import time
+from urllib.request import urlopen
 
 import pytest
 
 from gpudiag.agent.actions.levers.workload import Workload
-from tests.deploy.kustomized import overlay
-from tests.deploy.pods import workload
+from tests.deploy.kustomized import DEPLOY, OVERLAYS, kustomized, overlay
+from tests.deploy.pods import agent, workload
 from tests.running import RunningAgent, free_port
 from tests.tools import needs
 
@@ -51,32 +52,32 @@ def beside(tmp_path):
         return started[0].port
 
     yield start
-    for agent in started:
-        agent.stop()
+    for running in started:
+        running.stop()
 
 
-def says_yes(probe, server, agent):
+def says_yes(probe, server, port):
     command = workload("sidecar-vllm")[probe]["exec"]["command"]
-    told = [part.replace(SERVER, f":{server}").replace(AGENT, f":{agent}/") for part in command]
+    told = [part.replace(SERVER, f":{server}").replace(AGENT, f":{port}/") for part in command]
     assert told != command, "the probe asks other ports"
     return subprocess.run(told, check=False, timeout=20).returncode == 0
 
 
 def test_both_say_yes_while_nothing_was_decided(server, beside):
-    agent = beside(server)
-    assert says_yes("readinessProbe", server, agent)
-    assert says_yes("livenessProbe", server, agent)
+    port = beside(server)
+    assert says_yes("readinessProbe", server, port)
+    assert says_yes("livenessProbe", server, port)
 
 
 def test_readiness_says_no_where_load_is_shed_and_the_server_lives_on(server, beside):
-    agent = beside(server, lambda flags: flags.shed("plan", "kv-cache-exhausted"))
-    assert not says_yes("readinessProbe", server, agent)
-    assert says_yes("livenessProbe", server, agent)
+    port = beside(server, lambda flags: flags.shed("plan", "kv-cache-exhausted"))
+    assert not says_yes("readinessProbe", server, port)
+    assert says_yes("livenessProbe", server, port)
 
 
 def test_liveness_says_no_where_a_restart_was_decided(beside):
-    agent = beside(free_port(), lambda flags: flags.restart())
-    assert not says_yes("livenessProbe", free_port(), agent)
+    port = beside(free_port(), lambda flags: flags.restart())
+    assert not says_yes("livenessProbe", free_port(), port)
 
 
 def test_an_agent_that_is_away_takes_no_server_out(server):
@@ -87,6 +88,24 @@ def test_an_agent_that_is_away_takes_no_server_out(server):
 def test_readiness_says_no_where_the_server_is_away(beside):
     nobody = free_port()
     assert not says_yes("readinessProbe", nobody, beside(nobody))
+
+
+def asked_of_the_agent():
+    """Paths that the kubelet and Prometheus ask each agent for."""
+    found = set()
+    for name in OVERLAYS:
+        for one in (agent(name).get(probe, {}) for probe in ("readinessProbe", "livenessProbe")):
+            found |= {one["httpGet"]["path"]} if one else set()
+    (monitor,) = kustomized(DEPLOY / "monitoring")
+    return found | {one["path"] for one in monitor["spec"]["podMetricsEndpoints"]}
+
+
+def test_the_agent_answers_what_kubelet_and_prometheus_ask_for(beside):
+    port = beside(free_port())
+    assert len(asked_of_the_agent()) == 3
+    for path in asked_of_the_agent():
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            assert answer.status == 200, path
 
 
 @pytest.mark.parametrize("probe", ["readinessProbe", "livenessProbe"])
