@@ -48,6 +48,7 @@ def actor_for(
         secret,
         ranks=channel,
         pids=channel.pids if channel else lambda _: [],
+        signalled=channel.signalled if channel else lambda _pid, _number: None,
         workload=workload,
     )
     cluster = cluster or Cluster()

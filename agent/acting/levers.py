@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from signal import Signals
 
 from gpudiag.agent.actions.contract import Lever
 from gpudiag.agent.actions.levers import commands
@@ -22,13 +23,14 @@ def build(
     *,
     ranks: Ranks | None,
     pids: Callable[[str], Sequence[int]],
+    signalled: Callable[[int, Signals], None] = lambda _pid, _number: None,
     workload: Workload | None,
 ) -> dict[str, Lever]:
     """What may be pulled here; an action that is not in it is refused with that reason."""
     made: list[Lever] = []
     if ranks is not None:
         made += [TrainingLever(name, ranks) for name in sorted(JOB_ACTIONS - {"restart_workers"})]
-        made.append(RestartWorkers(pids))
+        made.append(RestartWorkers(pids, signalled))
     if workload is not None:
         made += [Unready(workload, lambda: _floor(config.floor)), RestartContainer(workload)]
     if config.servers or config.gateways:

@@ -7,6 +7,7 @@ import logging
 import os
 import queue
 import selectors
+import signal
 import socket
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -53,6 +54,7 @@ class ChannelServer:
         self._connections: dict[int, Connection] = {}
         self._down: queue.SimpleQueue[dict[int, bytes]] = queue.SimpleQueue()
         self._stop = threading.Event()
+        self._ends: queue.SimpleQueue[packets.Exit] = queue.SimpleQueue()
         self._selector = selectors.DefaultSelector()
         self._awake, self._wake = socket.socketpair()
         self._server: socket.socket | None = None
@@ -83,6 +85,12 @@ class ChannelServer:
     def owner(self, job: str, rank: int) -> int | None:
         """The user that a rank of this node runs as, as the kernel knows it; None without one."""
         return next((r.uid for r in self._roster.ranks(job) if r.rank == rank), None)
+
+    def signalled(self, pid: int, number: signal.Signals) -> None:
+        """The agent itself ended a rank by this signal; any thread may tell."""
+        told = packets.Exit(time=self._clock.now(), pid=pid, code=-number)
+        self._ends.put(told)
+        self._rouse()
 
     def command(
         self,
@@ -136,6 +144,8 @@ class ChannelServer:
             for connection in self._connections.values():
                 connection.left = ALLOWANCE
                 self._watch(connection)
+        while not self._ends.empty():
+            self._roster.parent_told(self._ends.get(), now)
         self._roster.tick(now)
         samples, events = self._roster.drain()
         if samples or events:

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpudiag.agent.actions.contract import Ending, Plan, Result
 from gpudiag.agent.rules.contract import Rung
@@ -20,15 +20,22 @@ a blocked collective uses none of it. Kubernetes' own default is 30 s."""
 class RestartWorkers:
     """SIGTERM to every rank of the job on this node, SIGKILL to those that stay.
 
-    `pids` gives the process ids of a job's ranks as this node's kernel knows them.
+    `pids` gives the process ids of a job's ranks as this node's kernel knows them; `told` is called
+    for each that ended with its signal, so that nobody takes it for a crash.
     """
 
     name = "restart_workers"
     rung: Rung = "restart"
     reversible = False
 
-    def __init__(self, pids: Callable[[str], Sequence[int]], grace: float = GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        pids: Callable[[str], Sequence[int]],
+        told: Callable[[int, signal.Signals], None] = lambda _pid, _number: None,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
         self._pids = pids
+        self._told = told
         self._grace = grace
 
     def unready(self, plan: Plan) -> str:
@@ -51,13 +58,23 @@ class RestartWorkers:
             if not workers:
                 return Result(Ending.REFUSED, "no rank runs any more")
             _send(workers.values(), signal.SIGTERM)
-            left = _outlive(dict(workers), self._grace)
+            left = self._outlive(workers, signal.SIGTERM)
             _send(left.values(), signal.SIGKILL)
-            stuck = _outlive(left, self._grace)
+            stuck = self._outlive(left, signal.SIGKILL)
         if stuck:
             return Result(Ending.FAILED, f"{sorted(stuck)} outlive SIGKILL: in a driver call?")
         how = f", {len(left)} of them by SIGKILL" if left else ""
         return Result(Ending.DONE, f"{len(workers)} workers ended{how}")
+
+    def _outlive(self, workers: Mapping[int, int], sent: signal.Signals) -> Mapping[int, int]:
+        """Those of `workers` (descriptor by process id) that still run after the grace."""
+        end = time.monotonic() + self._grace
+        while workers and time.monotonic() < end:
+            ended, _, _ = select.select(list(workers.values()), [], [], min(1.0, self._grace))
+            for pid in (pid for pid, descriptor in workers.items() if descriptor in ended):
+                self._told(pid, sent)
+            workers = {pid: fd for pid, fd in workers.items() if fd not in ended}
+        return workers
 
     def undo(self, plan: Plan) -> Result:
         """An end cannot be taken back."""
@@ -78,12 +95,3 @@ def _send(workers: Iterable[int], number: signal.Signals) -> None:
     for descriptor in workers:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(descriptor, number)
-
-
-def _outlive(workers: dict[int, int], seconds: float) -> dict[int, int]:
-    """Those of `workers` (descriptor by process id) that still run after so many seconds."""
-    end = time.monotonic() + seconds
-    while workers and time.monotonic() < end:
-        gone, _, _ = select.select(list(workers.values()), [], [], min(1.0, seconds))
-        workers = {pid: fd for pid, fd in workers.items() if fd not in gone}
-    return workers

@@ -1,5 +1,6 @@
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -112,6 +113,20 @@ def test_a_killed_process_is_told_though_its_worker_holds_the_socket(tmp_path, s
         (line,) = wait_for(lambda: taken.lines("exit"))
         os.killpg(child.pid, 9)
     assert line == f"exit pid={child.pid} rank=2 reason=lost"
+
+
+def test_one_that_the_agent_itself_ended_is_told_with_its_signal(tmp_path, serve, taken):
+    server = serve()
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "agent.sock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout
+        assert child.stdout.readline()
+        wait_for(lambda: taken.labels("gpudiag_train_info"))
+        child.terminate()
+        server.signalled(child.pid, signal.SIGTERM)
+        (line,) = wait_for(lambda: taken.lines("exit"))
+        os.killpg(child.pid, 9)
+    assert line.startswith(f"exit pid={child.pid} rank=2 code=-15 signal=SIGTERM")
 
 
 def test_one_that_only_hangs_up_has_not_ended(tmp_path, serve, taken):

@@ -33,12 +33,14 @@ def workers():
 
 def test_sigterm_first_and_sigkill_for_those_that_stay(workers):
     both = [workers(OBEDIENT), workers(DEAF)]
-    lever = RestartWorkers(lambda _: [w.pid for w in both], grace=1.0)
+    told: dict[int, int] = {}
+    lever = RestartWorkers(lambda _: [w.pid for w in both], told.__setitem__, grace=1.0)
     result = lever.do(plan(job="llama"))
     assert (result.ending, result.detail) == (
         *[Ending.DONE, "2 workers ended, 1 of them by SIGKILL"],
     )
     assert [w.wait() for w in both] == [-15, -9]
+    assert [-told[worker.pid] for worker in both] == [-15, -9]
 
 
 def test_ranks_that_are_gone_are_nobody():
