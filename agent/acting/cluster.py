@@ -26,6 +26,9 @@ from gpudiag.probes.errors import UsageError
 
 log = logging.getLogger(__name__)
 
+CONTAINER = "gpudiag"
+"""How the manifests call the agent's own container; CONTAINER_NAME says otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -74,7 +77,7 @@ def cluster_for(
         levers=_levers(config, api, around, pod, node, state, now),
         mirrors=_mirrors(config, api, around, pod, node),
         lease=KubernetesLease(api, pod, now) if "lease" in config.use else None,
-        watch=_watch(config, api, around, pod, environ.get("CONTAINER_NAME", ""), now),
+        watch=_watch(config, api, around, pod, environ.get("CONTAINER_NAME", CONTAINER), now),
     )
 
 

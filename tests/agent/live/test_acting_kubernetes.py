@@ -173,6 +173,10 @@ rules: {{crash-after-deploy: {{hold: 1s}}}}
 
 def test_a_pod_that_dies_again_and_again_is_found_by_the_clusters_own_words(cluster, agents):
     agent = agents("chat-0", WATCHED)
+    cluster.objects.add(
+        "/api/v1/namespaces/ml/events/chat-0.own",
+        event("BackOff", "gpudiag's own", at=micro(time.time()), container="gpudiag"),
+    )
     said = [("Started", "Started container vllm")]
     said += [("BackOff", "Back-off restarting failed container vllm")] * 2
     for number, (reason, message) in enumerate(said):
@@ -183,4 +187,6 @@ def test_a_pod_that_dies_again_and_again_is_found_by_the_clusters_own_words(clus
         time.sleep(1.0)
     (found,) = wait_for(lambda: agent.firing("crash-after-deploy"), seconds=40)
     assert found["subject"] == {"server": "chat-0"}
-    assert "pod/chat-0 Back-off" in agent.get("/api/v1/events?source=kubernetes")
+    seen = agent.get("/api/v1/events?source=kubernetes")
+    assert "pod/chat-0 Back-off" in seen
+    assert "own" not in seen
