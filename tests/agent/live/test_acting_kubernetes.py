@@ -175,7 +175,7 @@ def test_a_pod_that_dies_again_and_again_is_found_by_the_clusters_own_words(clus
     agent = agents("chat-0", WATCHED)
     cluster.objects.add(
         "/api/v1/namespaces/ml/events/chat-0.own",
-        event("BackOff", "gpudiag's own", at=micro(time.time()), container="gpudiag"),
+        event("BackOff", "of the agent itself", at=micro(time.time()), container="gpudiag"),
     )
     said = [("Started", "Started container vllm")]
     said += [("BackOff", "Back-off restarting failed container vllm")] * 2
@@ -189,4 +189,4 @@ def test_a_pod_that_dies_again_and_again_is_found_by_the_clusters_own_words(clus
     assert found["subject"] == {"server": "chat-0"}
     seen = agent.get("/api/v1/events?source=kubernetes")
     assert "pod/chat-0 Back-off" in seen
-    assert "own" not in seen
+    assert "of the agent itself" not in seen
