@@ -37,7 +37,8 @@ def agents(cluster, tmp_path, sim):
 
     def one(name, config, **values):
         text = config.format(account=cluster.folder, **values)
-        environment = {**sim.environment, **cluster.environment, "POD_NAME": name}
+        own = {"POD_NAME": name, "CONTAINER_NAME": "gpudiag"}
+        environment = {**sim.environment, **cluster.environment, **own}
         folder = tmp_path / name
         folder.mkdir()
         agent = RunningAgent(folder, environment, text)
