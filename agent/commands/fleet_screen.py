@@ -41,7 +41,7 @@ def _head(found: View, url: str) -> Iterator[Text]:
     )
     if found.gone:
         names = ", ".join(found.gone[:_DRAINS])
-        yield Text(f"{len(found.gone)} nodes lost their agent this hour: {names}", style="yellow")
+        yield Text(f"no agent any more on {len(found.gone)} nodes: {names}", style="yellow")
     if found.echoes:
         yield Text(f"{found.echoes} findings are echoes of others and left out", style="dim")
     if found.read.plain:

@@ -11,7 +11,7 @@ import msgspec
 from gpudiag.agent.fleet import placing, stretches
 from gpudiag.agent.fleet.draining import Drain, drains
 from gpudiag.agent.fleet.losses import SLOWS, losses
-from gpudiag.agent.fleet.model import Fault, NodeState
+from gpudiag.agent.fleet.model import Fault, JobState, NodeState
 from gpudiag.agent.fleet.sharing import Shared, shared
 from gpudiag.agent.fleet.stretches import Held
 from gpudiag.agent.history.client import Client
@@ -62,10 +62,12 @@ def across(question: Question, found: Listing, told: Sequence[Episode]) -> Acros
 
 
 def _across(client: Client, question: Question, found: Listing, told: Sequence[Episode]) -> Across:
-    wanted = question.chosen.job
-    held = stretches.held(
-        client, question.start, question.end, lambda job: not wanted or job == wanted
-    )
+    wanted, here = question.chosen.job, {node.name for node in found.nodes}
+
+    def takes(job: JobState) -> bool:
+        return (not wanted or job.name == wanted) and not here.isdisjoint(job.nodes)
+
+    held = stretches.held(client, question.start, question.end, takes)
     whole = in_order([*_folded(told, held), *_only_across(told, held, question.end)])
     nodes = _nodes(client, question, found)
     common = shared(_by_fault(whole), {n: of.labels for n, of in nodes.items() if of.labels})

@@ -61,13 +61,13 @@ class Held:
         }
 
 
-def held(client: Client, start: float, end: float, takes: Callable[[str], bool]) -> list[Held]:
+def held(client: Client, start: float, end: float, takes: Callable[[JobState], bool]) -> list[Held]:
     """Every stretch in which a job over two nodes or more was held up, what took most first.
 
     `takes` says which jobs count. Raises `ServerError`.
     """
     step = max(SHORTEST_STEP, (end - start) / POINTS)
-    jobs = {name: job for name, job in _jobs(client, end, end - start).items() if takes(name)}
+    jobs = {name: job for name, job in _jobs(client, end, end - start).items() if takes(job)}
     if not jobs:
         return []
     usual = _over(client, queries.STEP.expr, start, end, step)
@@ -109,7 +109,7 @@ def _stretches(usual: Points, behind: Points, step: float) -> Iterator[tuple[flo
     edges = np.flatnonzero(np.diff(over))
     for first, last in zip(edges[::2], edges[1::2], strict=True):
         if last - first >= FEWEST:
-            # Means look back five minutes: so much later did it end there than it did.
+            # Means look back five minutes: both ends lie up to so much late.
             yield (
                 float(times[first]),
                 float(times[last - 1] + step),
