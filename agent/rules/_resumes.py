@@ -123,7 +123,8 @@ def _finished(ends: Sequence[End], fall: Fall) -> bool:
 
 def _step(event: Event) -> int | None:
     text = event.fields.get("step", "")
-    if text.isdigit():
+    # A process that counts its own steps loads its checkpoint before the first of them.
+    if text.isdigit() and (event.type != "checkpoint_loaded" or int(text) > 0):
         return int(text)
     found = _STEP.search(event.line)
     return int(found[1]) if found else None

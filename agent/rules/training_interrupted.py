@@ -63,6 +63,7 @@ def check(window: Window, limits: Limits) -> Iterator[Verdict]:
                 yield from _others(job, found.rank)
         elif resumed := _resumes.lost(window, job, told.ends, told.lines, limits):
             yield _not_resumed(job, resumed)
+            yield from _others(job, None)
         elif window.latest(STEPS, job=job.name):
             yield Healthy(job.who())
             yield from _others(job, None)

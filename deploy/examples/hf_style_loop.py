@@ -51,11 +51,11 @@ class Trainer:
         self._parts = told.accumulate
         self._path = Path(told.out) / "checkpoint.pt"
         self._step = 0
-        if self._path.exists():
-            self._resume()
         gd.attach(model, self._optimizer, self._loader)
         gd.on("checkpoint", self.save)
         gd.on("reduce_micro_batch", self.reduce_micro_batch)
+        if self._path.exists():
+            self._resume()
 
     def train(self) -> None:
         """Steps of `--accumulate` batches of the loader each, at first as many micro-batches."""

@@ -11,18 +11,20 @@ from tests.running import wait_for
 
 CONFIG = """
 rules:
-  training-interrupted: {thresholds: {still: 6s, grace: 5s}, hold: 1s, clear: 1s}
+  training-interrupted: {{thresholds: {{still: {still}, grace: 5s}}, hold: 1s, clear: 1s}}
 actions:
   mode: auto
+  cooldown: 1s
+  budget: {{restarts: 1}}
   ladders:
     hung:
-      - {action: dump_stacks, promise: 5s, hold: 1}
-      - {action: restart_workers, promise: 5m, hold: 1}
+      - {{action: dump_stacks, promise: 5s, hold: 1}}
+      - {{action: restart_workers, promise: 5m, hold: 1}}
 """
 
 
 def test_a_hung_collective_is_told_by_its_stacks_and_restarted_once(start, tmp_path):
-    agent = start(config=CONFIG)
+    agent = start(config=CONFIG.format(still="6s"))
     training = job(
         agent,
         tmp_path,
@@ -45,5 +47,36 @@ def test_a_hung_collective_is_told_by_its_stacks_and_restarted_once(start, tmp_p
     ]
     assert {line.plan.cause for line in lines(agent)} == {"hung-collective"}
     assert training.output().count("rank 0 resumes after step 50\n") == 1
+    # Its own restart is no crash to page about, and a job that resumed has lost nothing.
+    fired = json.loads(agent.get("/api/v1/findings?since=0"))["findings"]
+    assert len([f for f in fired if f["symptom"] == "training-interrupted"]) == 1
     stacks = json.loads(agent.get("/api/v1/events?source=torch&type=hang_dump"))["events"]
     assert any("misbehave.py" in event["line"] for event in stacks)
+
+
+def test_a_job_that_hangs_again_at_once_uses_its_budget_and_is_left_alone(start, tmp_path):
+    agent = start(config=CONFIG.format(still="12s"))
+    hangs = ("--slow-rank", "1", "--slow-ms", "10", "--leave-collective-at", "60")
+    training = job(
+        agent,
+        tmp_path,
+        flags=("--out", str(tmp_path), "--save-every", "25", "--steps", "100000", *hangs),
+        ranks=2,
+    )
+    try:
+        (refused,) = wait_for(lambda: over_budget(agent), seconds=110)
+        # Two more rounds: nothing more is begun, and it is said once.
+        time.sleep(11)
+        assert over_budget(agent) == [refused]
+    finally:
+        training.stop()
+    restarts = [d for d, action in decisions(agent) if action == "restart_workers"]
+    assert restarts == ["begun", "done", "not_verified"]
+    assert refused == "the budget of restarts of job=llama is used: 1 of 1 in 24 h"
+    assert training.output().count("rank 0 resumes after step 50\n") == 1
+
+
+def over_budget(agent):
+    """Why restarts were refused, where it was the budget."""
+    told = [line.why for line in lines(agent) if line.decision == "refused"]
+    return [why for why in told if why.startswith("the budget")]

@@ -16,7 +16,7 @@ def judge(counts, events=(), every=10.0, ranks=2):
         for rank in range(ranks)
     ]
     window.now = len(counts) * every
-    window.add(samples, [Event(time, source, line) for time, source, line in events])
+    window.add(samples, [event if isinstance(event, Event) else Event(*event) for event in events])
     return list(RULE.check(window, default_limits(RULE)))
 
 
@@ -48,6 +48,25 @@ def test_a_servers_exit_is_not_trainings():
 def test_a_timeout_before_the_first_step_is_a_start_that_failed():
     line = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALL)"
     assert found([0] * 60, [(590.0, "log:train", line)]) is None
+
+
+def hook(time, kind, step):
+    """What a process tells of its checkpoints, at its own count of steps."""
+    return Event(time, "torch", "/out/checkpoint.pt", kind, {"job": "j", "step": str(step)})
+
+
+def test_a_process_that_counts_its_own_steps_has_resumed_where_it_loaded():
+    saved, counts = hook(250.0, "checkpoint_saved", 250), [*range(0, 300, 10), *range(0, 100, 10)]
+    assert found(counts, [saved, hook(300.0, "checkpoint_loaded", 0)]) is None
+    assert found(counts, [saved]).cause == "resume-not-effective"
+
+
+def test_a_restart_that_lost_work_is_no_interruption_of_any_rank():
+    verdicts = judge([*range(0, 300, 10), *range(0, 100, 10)])
+    assert {v.subject for v in verdicts if isinstance(v, Healthy)} == {
+        subject(job="j", rank="0"),
+        subject(job="j", rank="1"),
+    }
 
 
 def test_silence_cannot_be_told_from_an_end():
