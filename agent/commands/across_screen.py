@@ -52,7 +52,7 @@ def _held(held: Held) -> str:
         f" to {utc(held.end)}"
     )
     who = [f"{one.finding.cause} on {one.node}: {one.finding.summary}" for one in held.found]
-    return f"{text}: {'; '.join(who) or 'no rank or node stands out'}"
+    return f"{text}: {'; '.join(who) or held.unseen or 'no rank or node stands out'}"
 
 
 def _drain(number: int, drain: Drain) -> str:

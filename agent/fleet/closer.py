@@ -11,6 +11,7 @@ from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.fleet import ranks
 from gpudiag.agent.history.answers import Series
 from gpudiag.agent.history.client import Client, quoted
+from gpudiag.agent.history.failing import TooMuch
 from gpudiag.agent.history.fetching import columns
 from gpudiag.agent.history.labels import EXPORTED
 from gpudiag.agent.history.nodes import places
@@ -21,6 +22,8 @@ from gpudiag.probes.catalog.dialects import dialects
 BACK = _teams.BACK + 60.0
 PEERS = 16
 """GPUs of other ranks whose hardware is looked at beside the slow one's."""
+
+_SHORTEST = 60.0
 
 _OF_RANKS = sorted(_teams.READS | {_teams.INFO, _slow_rank.SWITCHES, _slow_rank.DEPTH})
 _MORE = {_slow_rank.LINK_UP, f"{_slow_rank.GENERATION}_max", f"{_slow_rank.WIDTH}_max"}
@@ -65,7 +68,7 @@ def _ranks(client: Client, job: str, at: float) -> list[Series]:
         found = [
             one
             for metric in _OF_RANKS
-            for one in client.raw(f"{metric}{{{label}={quoted(job)}}}", at - BACK, at).series
+            for one in _raw(client, f"{metric}{{{label}={quoted(job)}}}", at - BACK, at)
         ]
         if found:
             return found
@@ -80,8 +83,19 @@ def _hardware(client: Client, uuids: Sequence[str], at: float) -> list[Series]:
     found: list[Series] = []
     for names, label in ((_OF_GPUS, "uuid"), (foreign, "UUID")):
         selector = f'{{__name__=~"{"|".join(names)}",{label}=~{either}}}'
-        found += client.raw(selector, at - BACK, at).series
+        found += _raw(client, selector, at - BACK, at)
     return found
+
+
+def _raw(client: Client, selector: str, start: float, end: float) -> list[Series]:
+    """Its samples; of a job of many thousand ranks in pieces that the server will give."""
+    try:
+        return list(client.raw(selector, start, end).series)
+    except TooMuch:
+        if end - start < _SHORTEST:
+            raise
+    middle = (start + end) / 2.0
+    return _raw(client, selector, start, middle) + _raw(client, selector, middle, end)
 
 
 def _named(meanings: Iterable[object]) -> bool:

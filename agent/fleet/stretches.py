@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from gpudiag.agent.fleet.losses import FLOOR
 from gpudiag.agent.fleet.model import JobState
 from gpudiag.agent.fleet.reading import job_of, node_of
 from gpudiag.agent.history.client import Client
+from gpudiag.agent.history.failing import ServerError
 from gpudiag.agent.recording.timeline import Floats
 
 POINTS = 1000
@@ -32,7 +33,8 @@ Points = tuple[Floats, Floats]
 class Held:
     """A job held up from `start` to `end` (epoch seconds), by `share` (0-1) of each step.
 
-    `found` says by which rank or node; none where no one stands out.
+    `found` says by which rank or node; none where no one stands out, or where the ranks could not
+    be looked at: `unseen` has the reason then.
     """
 
     job: JobState
@@ -40,6 +42,7 @@ class Held:
     end: float
     share: float
     found: tuple[Placed, ...] = ()
+    unseen: str = ""
 
     @property
     def gpu_hours(self) -> float:
@@ -56,6 +59,7 @@ class Held:
             "start": self.start,
             "end": self.end,
             "lost_share": round(self.share, 4),
+            "unseen": self.unseen,
             "lost_gpu_hours": round(self.gpu_hours, 2),
             "findings": [one.finding.to_json() | {"node": one.node} for one in self.found],
         }
@@ -119,5 +123,7 @@ def _stretches(usual: Points, behind: Points, step: float) -> Iterator[tuple[flo
 
 def _looked(client: Client, one: Held) -> Held:
     at = min(one.start + LOOK_AFTER, (one.start + one.end) / 2.0)
-    found = closer.look(client, one.job.name, at)
-    return Held(one.job, one.start, one.end, one.share, found)
+    try:
+        return replace(one, found=closer.look(client, one.job.name, at))
+    except ServerError as error:
+        return replace(one, unseen=str(error))

@@ -14,6 +14,7 @@ from gpudiag.agent.fleet.model import SEVERITIES, Fault, JobState, NodeState
 from gpudiag.agent.fleet.reading import Read, read
 from gpudiag.agent.fleet.sharing import Shared, shared
 from gpudiag.agent.history.client import Client
+from gpudiag.agent.history.failing import ServerError
 from gpudiag.probes.catalog import Severity
 
 CLOSER = 5
@@ -51,7 +52,13 @@ class Chosen:
 def view(client: Client, at: float) -> View:
     """Ask and judge; raises `ServerError`."""
     found = read(client, at)
-    slow = [one for job in _held_up(found) for one in closer.look(client, job, at)]
+    slow: list[Placed] = []
+    for job in _held_up(found):
+        try:
+            slow += closer.look(client, job, at)
+        except ServerError as error:
+            # One job that cannot be looked at hides nothing of the others.
+            found = replace(found, warnings=(*found.warnings, f"ranks of {job}: {error}"))
     faults = folded(found.faults, slow)
     lost = losses(found.jobs.values(), faults)
     by_fault: defaultdict[tuple[str, str], list[str]] = defaultdict(list)

@@ -67,6 +67,10 @@ def fleet(server, at, *options):
     return found, ended.exit_code
 
 
+def by(rows, key, value):
+    return {row[key]: row[value] for row in rows}
+
+
 def active(at, seconds=0.0):
     """The planted faults of hardware at that time, for so long already, as (node, symptom)."""
     since = at - FLEET.start
@@ -147,7 +151,10 @@ def test_recording_rules_give_the_same_answers_and_are_said_to_lack(plain, reque
     found, _ = fleet(server, EARLY)
     assert found["fleet"][0]["not_recorded"] == []
     assert found["finding"] == asked["finding"]
-    assert [drain["node"] for drain in found["drain"]] == [one["node"] for one in asked["drain"]]
-    for mine, theirs in zip(found["job"], asked["job"], strict=True):
-        assert mine["job"] == theirs["job"]
-        assert mine["lost_share"] == pytest.approx(theirs["lost_share"], abs=0.01)
+    # A rule is evaluated up to a minute before the moment asked for: figures differ by their noise.
+    assert by(found["drain"], "node", "gains_gpus") == pytest.approx(
+        by(asked["drain"], "node", "gains_gpus"), abs=0.3
+    )
+    assert by(found["job"], "job", "lost_share") == pytest.approx(
+        by(asked["job"], "job", "lost_share"), abs=0.01
+    )
