@@ -151,10 +151,10 @@ def test_recording_rules_give_the_same_answers_and_are_said_to_lack(plain, reque
     found, _ = fleet(server, EARLY)
     assert found["fleet"][0]["not_recorded"] == []
     assert found["finding"] == asked["finding"]
-    # A rule is evaluated up to a minute before the moment asked for: figures differ by their noise.
+    # A rule is evaluated up to a minute before the moment asked for: means over five lag by that.
     assert by(found["drain"], "node", "gains_gpus") == pytest.approx(
-        by(asked["drain"], "node", "gains_gpus"), abs=0.3
+        by(asked["drain"], "node", "gains_gpus"), abs=0.8
     )
     assert by(found["job"], "job", "lost_share") == pytest.approx(
-        by(asked["job"], "job", "lost_share"), abs=0.01
+        by(asked["job"], "job", "lost_share"), abs=0.03
     )
