@@ -145,17 +145,20 @@ def test_it_is_paged_with_links_that_lead_somewhere_resolves_and_a_dead_agent_is
     pager, address = Pager(), f"127.0.0.1:{free_port()}"
     agent = f"http://{address}"
     replay = (sys.executable, "-m", "gpudiag.agent", "agent", "--replay", INCIDENT)
-    with alertmanager(tmp_path, pager) as manager, prometheus(tmp_path, agent, manager):
-        with running(
+    with (
+        alertmanager(tmp_path, pager) as manager,
+        prometheus(tmp_path, agent, manager),
+        running(
             *replay, "--speed", str(SPEED), "--listen", address, log=tmp_path / "agent.log"
-        ) as process:
-            hot = wait_for(lambda: pager.came("GpudiagThermalThrottle", "firing"), 60)
-            known = {"severity": "warning", "subject": "uuid=GPU-3", "cause": "thermal-throttle"}
-            assert hot["labels"] | known == hot["labels"]
-            page, _, section = hot["annotations"]["runbook_url"].partition("#")
-            with urlopen(page, timeout=5) as answer:
-                assert f'id="{section}"' in answer.read().decode()
-            wait_for(lambda: pager.came("GpudiagThermalThrottle", "resolved"), 90)
-            assert pager.came("GpudiagAgentMissing", "firing") is None
-            process.kill()
-            wait_for(lambda: pager.came("GpudiagAgentMissing", "firing"), 60)
+        ) as process,
+    ):
+        hot = wait_for(lambda: pager.came("GpudiagThermalThrottle", "firing"), 60)
+        known = {"severity": "warning", "subject": "uuid=GPU-3", "cause": "thermal-throttle"}
+        assert hot["labels"] | known == hot["labels"]
+        page, _, section = hot["annotations"]["runbook_url"].partition("#")
+        with urlopen(page, timeout=5) as answer:
+            assert f'id="{section}"' in answer.read().decode()
+        wait_for(lambda: pager.came("GpudiagThermalThrottle", "resolved"), 90)
+        assert pager.came("GpudiagAgentMissing", "firing") is None
+        process.kill()
+        wait_for(lambda: pager.came("GpudiagAgentMissing", "firing"), 60)
