@@ -7,18 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudiag.agent.exporters import told
 from gpudiag.agent.exporters.view import Reading, Snapshot
-from gpudiag.agent.findings.finding import subject_label
 from gpudiag.probes import Labels, labels
 from gpudiag.probes.catalog import Metric, metrics
 
 _PARTS = ("_bucket", "_sum", "_count")
 
-DERIVED = frozenset(
+DERIVED = told.METRICS | frozenset(
     {
         "gpudiag_build_info",
-        "gpudiag_finding_active",
-        "gpudiag_finding_acknowledged_until_timestamp_seconds",
         "gpudiag_symptom_unknown",
         "gpudiag_probe_success",
         "gpudiag_probe_duration_seconds",
@@ -106,17 +104,7 @@ def own(snapshot: Snapshot) -> Iterator[Reading]:
     yield "gpudiag_build_info", build, now, 1.0
     for finding in snapshot.findings:
         if finding.state == "firing" and not finding.explained_by:
-            pairs = labels(
-                symptom=finding.symptom,
-                cause=finding.cause,
-                severity=finding.severity,
-                subject=subject_label(finding.subject),
-            )
-            yield "gpudiag_finding_active", pairs, now, finding.confidence
-            if said := finding.acknowledged:
-                which = labels(symptom=finding.symptom, subject=subject_label(finding.subject))
-                until = "gpudiag_finding_acknowledged_until_timestamp_seconds"
-                yield until, which, now, said.until
+            yield from told.told(finding, now)
     for symptom in sorted({symptom for symptom, _ in snapshot.unknown}):
         yield "gpudiag_symptom_unknown", labels(symptom=symptom), now, 1.0
     for probe in snapshot.probes:

@@ -24,6 +24,8 @@ UNREAD = frozenset(
         "channel_bytes_total",
         "channel_packets_total",
         "finding_active",
+        "finding_evidence",
+        "finding_rival",
         "findings_total",
         "gpu_energy_joules_total",
         "gpu_memory_busy_ratio",
