@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpudiag.agent.actions.contract import Ending
+from gpudiag.agent.actions.guard import Allowance
 from gpudiag.agent.actions.policy import Step
 from gpudiag.agent.rules.contract import UNDETERMINED
 from tests.agent.actions.doubles import FakeLever, Stage, hung
@@ -122,6 +123,19 @@ def test_what_made_it_worse_is_undone_at_once(tmp_path):
     assert stage.decisions()[-2:] == [("worse", "unready"), ("undone", "unready")]
     stage.tick(times=30)
     assert stage.levers["restart_container"].done == []
+
+
+def test_what_fails_again_at_once_uses_its_budget_and_is_left_alone(tmp_path):
+    ladder = (Step("restart_container", promise=60.0, hold=1),)
+    stage = Stage(tmp_path, ladder=ladder, allowance=Allowance(restarts=2, cooldown=1.0))
+    for again in range(4):
+        stage.world.firing = [hung(raised_at=stage.world.time)]
+        stage.tick(times=3)
+        stage.world.firing = []
+        stage.tick(times=1 + again)
+    assert len(stage.levers["restart_container"].done) == 2
+    refused = [line.why for line in stage.lines() if line.decision == "refused"]
+    assert set(refused) == {"the budget of restarts of server=chat is used: 2 of 2 in 24 h"}
 
 
 def test_a_broken_lever_has_failed_and_the_next_step_follows(stage):
