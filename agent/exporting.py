@@ -8,7 +8,7 @@ from pathlib import Path
 from gpudiag.probes.errors import UsageError
 
 
-def export(package: str, suffix: str, folder: Path) -> list[Path]:
+def export(package: str, suffix: str | tuple[str, ...], folder: Path) -> list[Path]:
     """Copy the data files of `package` into `folder`; raises `UsageError` where that is refused."""
     written: list[Path] = []
     try:

@@ -1,4 +1,4 @@
-"""The rules as files: a plain Prometheus rule file, and the operator's PrometheusRule."""
+"""What ships as files: the rules for Prometheus and its operator, Alertmanager's side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gpudiag.alerts import rules
+from gpudiag.alerts import alertmanager, rules
 
 _HEAD = "# Written by `python -m gpudiag.alerts` from the registry of symptoms: do not edit.\n"
 
@@ -21,7 +21,12 @@ def files() -> dict[str, str]:
         "metadata": {"name": "gpudiag", "labels": {"app.kubernetes.io/name": "gpudiag"}},
         "spec": groups,
     }
-    return {"gpudiag.rules.yaml": _yaml(groups), "prometheusrule.yaml": _yaml(resource)}
+    return {
+        "gpudiag.rules.yaml": _yaml(groups),
+        "prometheusrule.yaml": _yaml(resource),
+        "alertmanager.yaml": _yaml(alertmanager.configuration()),
+        alertmanager.TEMPLATES: alertmanager.TEXTS,
+    }
 
 
 def _yaml(content: Mapping[str, Any]) -> str:

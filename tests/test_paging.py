@@ -18,7 +18,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from gpudiag.alerts.rules import RUNBOOKS
+from gpudiag.alerts.alertmanager import RECEIVERS, TEMPLATES
+from gpudiag.alerts.shape import RUNBOOKS
 from tests.prometheus import RunningPrometheus
 from tests.running import free_port, wait_for
 from tests.tools import needs
@@ -56,7 +57,7 @@ class Pager:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/"
+        return f"http://127.0.0.1:{self.server.server_port}"
 
     def came(self, name: str, status: str) -> Alert | None:
         """The first alert of that name that came in this state."""
@@ -98,12 +99,11 @@ def answers(url: str) -> bool:
 @contextmanager
 def alertmanager(folder: Path, pager: Pager) -> Iterator[int]:
     port = free_port()
-    quick = {"group_wait": "1s", "group_interval": "1s", "group_by": ["alertname"]}
-    config = {
-        "route": {"receiver": "pager", **quick},
-        "receivers": [{"name": "pager", "webhook_configs": [{"url": pager.url}]}],
-    }
-    (folder / "alertmanager.yml").write_text(yaml.safe_dump(config))
+    shipped = files("gpudiag.alerts.generated")
+    config = shipped.joinpath("alertmanager.yaml").read_text().replace(RECEIVERS, pager.url)
+    quick = re.sub(r"(group_wait|group_interval): \w+", r"\1: 1s", config)
+    (folder / "alertmanager.yml").write_text(quick)
+    (folder / TEMPLATES).write_text(shipped.joinpath(TEMPLATES).read_text())
     command = [
         "prometheus-alertmanager",
         f"--config.file={folder}/alertmanager.yml",

@@ -19,7 +19,9 @@ def command() -> None:
 def export_rules(folder: Path) -> None:
     """Write the rule files into FOLDER: for Prometheus itself and for its operator.
 
+    With them an example for Alertmanager (routes, inhibition) and the texts it sends.
+
     Example: gpudiag alerts export /etc/prometheus/rules
     """
-    for path in export("gpudiag.alerts.generated", ".yaml", folder):
+    for path in export("gpudiag.alerts.generated", (".yaml", ".tmpl"), folder):
         click.echo(path)
