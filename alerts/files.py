@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gpudiag.alerts import alertmanager, rules
+from gpudiag.alerts import alertmanager, exporters, rules
 
 _HEAD = "# Written by `python -m gpudiag.alerts` from the registry of symptoms: do not edit.\n"
 
@@ -24,9 +24,15 @@ def files() -> dict[str, str]:
     return {
         "gpudiag.rules.yaml": _yaml(groups),
         "prometheusrule.yaml": _yaml(resource),
+        "exporters.rules.yaml": _yaml({"groups": [_exporters()]}),
         "alertmanager.yaml": _yaml(alertmanager.configuration()),
         alertmanager.TEMPLATES: alertmanager.TEXTS,
     }
+
+
+def _exporters() -> dict[str, Any]:
+    """A file of its own: beside agents these alerts would tell everything twice."""
+    return {"name": "gpudiag-exporters", "rules": list(exporters.rules())}
 
 
 def _yaml(content: Mapping[str, Any]) -> str:

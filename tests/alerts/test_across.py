@@ -1,11 +1,13 @@
 """Alerts over several series, on a real promtool: nodes of one job, a server, agents."""
 
+import re
 import subprocess
 
 import pytest
 import yaml
 
-from gpudiag.alerts import agents, cross_node, raw
+from gpudiag.alerts import agents, cross_node, exporters, raw
+from gpudiag.probes.catalog.dialects import dialects
 from tests.alerts.test_rules import GENERATED, RAW
 from tests.tools import needs
 
@@ -97,6 +99,62 @@ CASES = {
 }
 
 
+DCGM = '{gpu="3",UUID="G",Hostname="n1",exported_pod="train-0"}'
+
+
+def vllm(name, values):
+    return {f'vllm:{name}{{instance="s:8000",model_name="m",engine="0"}}': values}
+
+
+def cache(name, waiting):
+    return {**vllm(name, "0.99x60"), **vllm("num_requests_waiting", waiting)}
+
+
+EXPORTERS = [
+    *(
+        (alert, 20, {name + DCGM: bad}, {name + DCGM: good})
+        for alert, both, bad, good in (
+            (
+                "GpudiagDcgmXid",
+                ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR"),
+                "0x20 79x40",
+                "0x20 31x40",
+            ),
+            (
+                "GpudiagDcgmThermalThrottle",
+                ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),
+                # 0x40 and the power cap; the power cap and idle.
+                "68x60",
+                "5x60",
+            ),
+            (
+                "GpudiagDcgmEccUncorrectable",
+                ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",),
+                "0x30 2x30",
+                "5x60",
+            ),
+            (
+                "GpudiagDcgmRowRemapFailed",
+                ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "DCGM_FI_DEV_ROW_REMAP_FAILED"),
+                "1x60",
+                "0x60",
+            ),
+        )
+        for name in both
+    ),
+    *(
+        ("GpudiagServerCacheFull", 20, cache(name, "4x60"), cache(name, "0x60"))
+        for name in ("kv_cache_usage_perc", "gpu_cache_usage_perc")
+    ),
+    (
+        "GpudiagServerStalled",
+        20,
+        {**vllm("num_requests_running", "9x60"), **vllm("generation_tokens_total", "500x60")},
+        {**vllm("num_requests_running", "9x60"), **vllm("generation_tokens_total", "5+70x60")},
+    ),
+]
+
+
 def one(name, minute, series, count):
     expr = f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)'
     check = {"expr": expr, "eval_time": f"{minute}m"}
@@ -110,9 +168,18 @@ def one(name, minute, series, count):
 @needs("promtool", "prometheus")
 @pytest.mark.parametrize("name", CASES)
 def test_it_fires_once_and_stays_quiet(name, tmp_path):
-    minute, bad, good = CASES[name]
+    tried(tmp_path, "gpudiag.rules.yaml", name, *CASES[name])
+
+
+@needs("promtool", "prometheus")
+@pytest.mark.parametrize("case", EXPORTERS, ids=lambda case: f"{case[0]}-{min(case[2])[:40]}")
+def test_so_it_does_on_what_exporters_tell_without_an_agent(case, tmp_path):
+    tried(tmp_path, "exporters.rules.yaml", *case)
+
+
+def tried(tmp_path, rule_file, name, minute, bad, good):
     test = {
-        "rule_files": [str(GENERATED / "gpudiag.rules.yaml")],
+        "rule_files": [str(GENERATED / rule_file)],
         "evaluation_interval": "30s",
         "tests": [one(name, minute, bad, 1), one(name, minute, good, 0)],
     }
@@ -129,3 +196,10 @@ def test_it_fires_once_and_stays_quiet(name, tmp_path):
 def test_every_alert_that_is_no_findings_has_its_case():
     own = [*raw.rules(), *agents.rules(), *cross_node.rules()]
     assert {rule["alert"] for rule in own} == CASES.keys() | {row[0] for row in RAW}
+
+
+def test_so_has_every_alert_on_exporters_and_reads_names_of_the_dialects():
+    assert {rule["alert"] for rule in exporters.rules()} == {case[0] for case in EXPORTERS}
+    known = {name for dialect in dialects() for name in dialect.meanings}
+    read = {n for r in exporters.rules() for n in re.findall(r"DCGM_\w+|\w+:\w+", r["expr"])}
+    assert read <= known
