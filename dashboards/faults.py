@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from gpudiag.dashboards.common import GPU, NODE, YES_NO_BAD, YES_NO_GOOD, Row, risen
+from gpudiag.dashboards.common import YES_NO_BAD, YES_NO_GOOD, Row
 from gpudiag.dashboards.gpus import ANY, ONE
+from gpudiag.dashboards.marks import risen
 from gpudiag.dashboards.panels import (
     NO_LIMIT,
     Limits,
@@ -15,6 +16,7 @@ from gpudiag.dashboards.panels import (
     number,
     timeline,
 )
+from gpudiag.dashboards.variables import GPU, NODE
 
 _FABRIC = {
     0: ("not supported", "text"),

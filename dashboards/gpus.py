@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudiag.dashboards.common import GPU, NODE, YES_NO_BAD, Row
+from gpudiag.dashboards.common import YES_NO_BAD, Row
 from gpudiag.dashboards.panels import (
     NO_LIMIT,
     Limits,
@@ -14,6 +14,7 @@ from gpudiag.dashboards.panels import (
     number,
     timeline,
 )
+from gpudiag.dashboards.variables import GPU, NODE
 
 ONE = "{{node}} GPU {{gpu}}"
 ANY = ((1, "red"),)

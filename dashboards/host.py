@@ -1,8 +1,8 @@
-"""The panels of a node's host and of the agent itself."""
+"""The panels of a node's host."""
 
 from __future__ import annotations
 
-from gpudiag.dashboards.common import NODE, YES_NO_GOOD, Row
+from gpudiag.dashboards.common import YES_NO_GOOD, Row
 from gpudiag.dashboards.panels import (
     NO_LIMIT,
     Limits,
@@ -10,11 +10,10 @@ from gpudiag.dashboards.panels import (
     Text,
     from_rule,
     graph,
-    listing,
     timeline,
 )
+from gpudiag.dashboards.variables import NODE
 
-_ANY = ((1e-9, "red"),)
 _PRESSURE = "gpudiag_host_pressure_ratio"
 
 
@@ -35,6 +34,13 @@ def machine() -> Row:
             graph(
                 Text("Load", "Load average of a minute.", "short", NO_LIMIT, "cpu-pressure"),
                 Query(f"gpudiag_host_load1{{{NODE}}}", "{{node}}"),
+            ),
+            graph(
+                Text(
+                    "Time since boot", "A fall is a restart of the machine.", "s",
+                    Limits("none: faults of the first minutes are often gone after them"),
+                ),
+                Query(f"gpudiag_host_uptime_seconds{{{NODE}}}", "{{node}}"),
             ),
             graph(
                 Text(
@@ -142,99 +148,6 @@ def network() -> Row:
                 Query(f"gpudiag_ib_port_up{{{NODE}}}", "{{node}} {{device}} port {{port}}"),
                 words=YES_NO_GOOD,
                 width=24,
-            ),
-        ),
-        collapsed=True,
-    )  # fmt: skip
-
-
-def agent() -> Row:
-    """Whether the agent sees, keeps up and stays small."""
-    agents = {"node": "node", "version": "version", "revision": "revision", "python": "Python"}
-    lost = Limits("any: something was not seen", _ANY)
-    return Row(
-        "The agent itself",
-        (
-            timeline(
-                Text(
-                    "Probes work", "Whether each probe's last read succeeded.", "short",
-                    Limits("no: what it reads is not known"),
-                ),
-                Query(f"gpudiag_probe_success{{{NODE}}}", "{{node}} {{probe}}"),
-                words=YES_NO_GOOD,
-            ),
-            graph(
-                Text(
-                    "Age of what is known", "Since each probe last succeeded.", "s",
-                    Limits("15 s, from which on a series is stale", ((15, "red"),)),
-                ),
-                Query(
-                    f"time() - gpudiag_probe_last_success_timestamp_seconds{{{NODE}}}",
-                    "{{node}} {{probe}}",
-                ),
-                width=12,
-            ),
-            graph(
-                Text(
-                    "Time of a read", "By probe.", "s",
-                    Limits("1 s, the default cadence", ((1, "orange"),)),
-                ),
-                Query(f"gpudiag_probe_duration_seconds{{{NODE}}}", "{{node}} {{probe}}"),
-            ),
-            graph(
-                Text("Dropped", "Samples, records and kernel lines, per second.", "cps", lost),
-                Query(
-                    f"rate(gpudiag_samples_dropped_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} samples: {{reason}}",
-                ),
-                Query(
-                    f"rate(gpudiag_hook_records_dropped_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} records of {{job}} rank {{rank}}",
-                ),
-                Query(
-                    f"rate(gpudiag_kmsg_dropped_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} kernel lines in a flood",
-                ),
-                Query(
-                    f"rate(gpudiag_kmsg_lost_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} kernel lines overwritten",
-                ),
-            ),
-            graph(
-                Text("Packets of training processes", "Per second.", "cps", NO_LIMIT),
-                Query(
-                    f"rate(gpudiag_channel_packets_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} {{outcome}}",
-                ),
-            ),
-            graph(
-                Text("Bytes of training processes", "Up to the agent, and down.", "Bps", NO_LIMIT),
-                Query(
-                    f"rate(gpudiag_channel_bytes_total{{{NODE}}}[$__rate_interval])",
-                    "{{node}} {{direction}}",
-                ),
-            ),
-            graph(
-                Text(
-                    "CPU of the agent", "Of one CPU.", "percentunit",
-                    Limits("0.1, above which it costs a loader its core", ((0.1, "orange"),)),
-                ),
-                Query(
-                    f"rate(gpudiag_agent_cpu_seconds_total{{{NODE}}}[$__rate_interval])", "{{node}}"
-                ),
-            ),
-            graph(
-                Text(
-                    "Memory of the agent", "Resident, all its processes.", "bytes",
-                    Limits("256 MiB, the limit in deploy/overlays/daemonset", ((2**28, "red"),)),
-                ),
-                Query(f"gpudiag_agent_resident_bytes{{{NODE}}}", "{{node}}"),
-            ),
-            listing(
-                Text("Agents", "Which runs where.", "short", Limits("none: these are names")),
-                Query(f"gpudiag_build_info{{{NODE}}}", "{{node}}"),
-                names=agents,
-                width=8,
             ),
         ),
         collapsed=True,

@@ -4,19 +4,12 @@ it lasts.
 
 from __future__ import annotations
 
-from gpudiag.dashboards.common import (
-    ACTIONS,
-    CAPTURES,
-    NODE,
-    RANK,
-    STARTS,
-    Row,
-    dashboard,
-    findings,
-    unknown,
-)
+from gpudiag.dashboards import registry
+from gpudiag.dashboards.common import Row, dashboard, findings, unknown
+from gpudiag.dashboards.marks import ACTIONS, CAPTURES, XIDS, checkpoints, starts
 from gpudiag.dashboards.panels import NO_LIMIT, Limits, Query, Text, from_rule, graph
 from gpudiag.dashboards.quirks import Json
+from gpudiag.dashboards.variables import NODE, RANK
 
 _ONE = "{{job}} rank {{rank}}"
 _LEAK = "memory-slow-growth"
@@ -31,10 +24,10 @@ _STEADY = Limits("none: 0 is steady; the rule tells growth from cycles, this lin
 def build() -> Json:
     """The dashboard as JSON."""
     return dashboard(
-        "Memory",
+        registry.MEMORY,
         "Memory of a training job: what grows, how fast, who holds it and when it ends.",
         ("cluster", "node", "job", "rank"),
-        (CAPTURES, STARTS, ACTIONS),
+        (CAPTURES, checkpoints(RANK), starts(RANK), XIDS, ACTIONS),
         (
             Row("What is wrong", (findings(), unknown())),
             _floor(),

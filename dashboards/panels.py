@@ -9,6 +9,7 @@ from typing import TypeVar
 from gpudiag.agent.rules import RULES
 from gpudiag.dashboards.quirks import (
     PromQueryFormat,
+    bargauge,
     builders,
     common,
     legend,
@@ -23,7 +24,9 @@ from gpudiag.dashboards.quirks import timeseries as series
 
 DATASOURCE = styles.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-_Panel = TypeVar("_Panel", series.Panel, stat.Panel, statetimeline.Panel, table.Panel)
+_Panel = TypeVar(
+    "_Panel", series.Panel, stat.Panel, statetimeline.Panel, table.Panel, bargauge.Panel
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,12 @@ def graph(
     stacked: bool = False,
     top: float | None = None,
     zero: bool = True,
+    repeat: str = "",
 ) -> series.Panel:
-    """Lines over time; `top` is the end of the scale, which starts at 0 unless `zero` is False."""
+    """Lines over time; `top` is the end of the scale, which starts at 0 unless `zero` is False.
+
+    With `repeat` there is one panel for each chosen value of that variable.
+    """
     mode = styles.StackingMode.NORMAL if stacked else styles.StackingMode.NONE
     panel = (
         series.Panel()
@@ -91,13 +98,30 @@ def graph(
         panel.min(0)
     if top is not None:
         panel.max(top)
+    if repeat:
+        panel.repeat(repeat).repeat_direction("h")
     return _common(panel, text, queries, width, 7)
 
 
-def number(text: Text, *queries: Query, width: int = 4) -> stat.Panel:
+def number(text: Text, *queries: Query, width: int = 4, height: int = 4) -> stat.Panel:
     """The last values, large."""
     reduce = common.ReduceDataOptions().calcs(["lastNotNull"])
-    return _common(stat.Panel().reduce_options(reduce), text, queries, width, 4)
+    return _common(stat.Panel().reduce_options(reduce), text, queries, width, height)
+
+
+def bars(text: Text, *queries: Query, width: int = 12, top: float | None = None) -> bargauge.Panel:
+    """The last values as bars, one a series, as the expression sorts them."""
+    reduce = common.ReduceDataOptions().calcs(["lastNotNull"])
+    panel = (
+        bargauge.Panel()
+        .reduce_options(reduce)
+        .orientation(styles.VizOrientation.HORIZONTAL)
+        .display_mode(styles.BarGaugeDisplayMode.BASIC)
+        .min(0)
+    )
+    if top is not None:
+        panel.max(top)
+    return _common(panel, text, queries, width, 8)
 
 
 def timeline(
@@ -106,9 +130,9 @@ def timeline(
     words: Mapping[int, tuple[str, str]],
     width: int = 12,
     height: int = 6,
-    link: str = "",
+    links: Mapping[str, str] | None = None,
 ) -> statetimeline.Panel:
-    """States over time; `words` has the text and colour of each value, `link` where a row leads."""
+    """States over time; `words` are text and colour of each value, `links` where a row leads."""
     results = {
         str(value): models.ValueMappingResult(text=word, color=colour, index=index)
         for index, (value, (word, colour)) in enumerate(words.items())
@@ -120,8 +144,8 @@ def timeline(
         .row_height(0.8)
         .mappings([models.ValueMap(options=results)])
     )
-    if link:
-        panel.data_links([_link("Runbook", link)])
+    if links:
+        panel.data_links([_link(title, url) for title, url in links.items()])
     return _common(panel, text, queries, width, height)
 
 
@@ -131,10 +155,14 @@ def listing(
     names: Mapping[str, str],
     width: int = 24,
     units: Mapping[str, str] | None = None,
+    worst: str = "",
+    links: Mapping[str, str] | None = None,
+    height: int = 7,
 ) -> table.Panel:
     """The present values as a table of one line per label set; `names` are its columns in order.
 
     A column is a label, or `Value`; with several queries `Value #A` and so on, by their order.
+    Lines stand in the order of the column `worst`, the largest first; `links` lead on from a line.
     """
     order = {name: index for index, name in enumerate(names)}
     panel = (
@@ -153,7 +181,11 @@ def listing(
     )
     for column, unit in (units or {}).items():
         panel.override_by_name(column, [models.DynamicConfigValue(id_val="unit", value=unit)])
-    return _common(panel, text, queries, width, 7)
+    if worst:
+        panel.sort_by([common.TableSortByFieldState().display_name(worst).desc(True)])
+    if links:
+        panel.data_links([_link(title, url) for title, url in links.items()])
+    return _common(panel, text, queries, width, height)
 
 
 def _common(
@@ -161,21 +193,23 @@ def _common(
 ) -> _Panel:
     steps = [models.Threshold(value=None, color=text.limits.below)]
     steps += [models.Threshold(value=value, color=colour) for value, colour in text.limits.steps]
-    now = isinstance(panel, table.Panel)
+    now = isinstance(panel, table.Panel | bargauge.Panel)
     panel.title(text.title).description(f"{text.about}\n\nLimits: {text.limits.reason}.")
     panel.unit(text.unit).datasource(DATASOURCE).span(width).height(height)
     panel.thresholds(builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
     for query in queries:
-        panel.with_target(_target(query, now=now))
+        panel.with_target(_target(query, now=now, rows=isinstance(panel, table.Panel)))
     if text.runbook:
         panel.links([_link(f"Runbook: {text.runbook}", f"${{runbooks}}/{text.runbook}")])
     return panel
 
 
-def _target(query: Query, *, now: bool) -> prometheus.Dataquery:
+def _target(query: Query, *, now: bool, rows: bool) -> prometheus.Dataquery:
     target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend)
     target.datasource(DATASOURCE)
-    return target.instant().format(PromQueryFormat.TABLE) if now else target.range()
+    if rows:
+        target.format(PromQueryFormat.TABLE)
+    return target.instant() if now else target.range()
 
 
 def _link(title: str, url: str) -> builders.DashboardLink:

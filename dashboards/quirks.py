@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     # On import it recommends schema v2, which Grafana before 12 does not read.
     warnings.simplefilter("ignore", DeprecationWarning)
     from grafana_foundation_sdk.builders import (
+        bargauge,
         common,
         prometheus,
         stat,
@@ -36,6 +37,7 @@ __all__ = [
     "Panels",
     "PromQueryFormat",
     "add_row",
+    "bargauge",
     "builders",
     "common",
     "every_panel",

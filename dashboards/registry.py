@@ -58,7 +58,16 @@ SYMPTOMS: Mapping[str, tuple[str, ...]] = {
 }
 """The symptoms that each dashboard has the figures of; the others are about no single symptom."""
 
-UIDS = (NODE, TRAINING, MEMORY, SERVING, INCIDENT, FLEET, AGENT)
+TITLES: Mapping[str, str] = {
+    NODE: "Node",
+    TRAINING: "Training",
+    MEMORY: "Memory",
+    SERVING: "Serving",
+    INCIDENT: "Incident",
+    FLEET: "Fleet",
+    AGENT: "Agent health",
+}
+UIDS = tuple(TITLES)
 
 _BY_SYMPTOM = {symptom: uid for uid, symptoms in SYMPTOMS.items() for symptom in symptoms}
 

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from gpudiag.dashboards.common import (
-    ACTIONS,
-    CHECKPOINTS,
-    NODE,
-    RANK,
-    STARTS,
-    XIDS,
-    Row,
-    dashboard,
-    findings,
-    unknown,
-)
+from gpudiag.dashboards import registry
+from gpudiag.dashboards.common import Row, dashboard, findings, unknown
+from gpudiag.dashboards.marks import ACTIONS, XIDS, checkpoints, starts
 from gpudiag.dashboards.panels import (
     NO_LIMIT,
     Limits,
@@ -25,6 +16,7 @@ from gpudiag.dashboards.panels import (
     number,
 )
 from gpudiag.dashboards.quirks import Json
+from gpudiag.dashboards.variables import NODE, RANK
 
 _ONE = "{{job}} rank {{rank}}"
 _LATE = "straggler"
@@ -35,10 +27,10 @@ _COLUMNS = ("step", "compute", "data_wait", "comm_wait")
 def build() -> Json:
     """The dashboard as JSON."""
     return dashboard(
-        "Training",
+        registry.TRAINING,
         "A training job: which rank is late, and whether it computes or waits, and for what.",
         ("cluster", "node", "job", "rank"),
-        (CHECKPOINTS, STARTS, XIDS, ACTIONS),
+        (checkpoints(RANK), starts(RANK), XIDS, ACTIONS),
         (
             Row("What is wrong", (findings(), unknown())),
             _ranks(),
@@ -246,6 +238,8 @@ def _progress() -> Row:
 
 
 def _details() -> Row:
+    asked = ("precision", "recompute", "optimizer", "sharding")
+    named = {"node": "node", "job": "job", "rank": "rank"} | {name: name for name in asked}
     failed = Limits("any: a restart would lose more work", ((1e-9, "red"),))
     return Row(
         "Details",
@@ -277,8 +271,12 @@ def _details() -> Row:
                 Query(f"gpudiag_train_micro_batches{{{RANK}}}", f"{_ONE} micro-batches"),
             ),
             graph(
-                Text("Sequence length", "Tokens, as observed.", "short", NO_LIMIT),
+                Text(
+                    "Sequence length", "Tokens, as observed, and the most that the configuration"
+                    " allows.", "short", NO_LIMIT,
+                ),
                 Query(f"gpudiag_train_sequence_length{{{RANK}}}", _ONE),
+                Query(f"gpudiag_train_sequence_length_limit{{{RANK}}}", f"{_ONE} limit"),
             ),
             graph(
                 Text(
@@ -290,6 +288,14 @@ def _details() -> Row:
                     f'{{{RANK}, kind="involuntary"}}[$__rate_interval])',
                     f"{_ONE} {{{{role}}}} {{{{pid}}}}",
                 ),
+            ),
+            listing(
+                Text(
+                    "As configured", "What the job was asked to do.", "none",
+                    Limits("none: these are settings"), "startup-oom",
+                ),
+                Query(f"gpudiag_train_config_info{{{RANK}}}", _ONE),
+                names=named,
             ),
         ),
         collapsed=True,

@@ -4,114 +4,90 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from gpudiag.agent.findings.finding import Finding, subject_label
+import yaml
+
+from gpudiag.agent.exporters.told import told
 from gpudiag.agent.recording.meta import Meta
 from gpudiag.agent.recording.timeline import Timeline
 from gpudiag.agent.recording.writer import RecordingWriter
 from gpudiag.agent.replay import fresh_engine, load, replay
-from gpudiag.probes import Labels, Sample, catalog, labels
-from gpudiag.probes.catalog import Metric
+from gpudiag.alerts import recording
+from gpudiag.probes import Sample, labels
+from tests.prometheus import RunningPrometheus
 
 INCIDENTS = Path(__file__).parents[1] / "incidents"
-
-USED = {
-    "demo": (0.0, 900.0),
-    "straggler/one-loader-starves": (0.0, 300.0),
-    "memory-slow-growth/retained-tensors": (0.0, 4000.0),
-    "straggler/hot-gpu": (0.0, 300.0),
-    "gpu-xid/counter-born-mid-run": (0.0, 1170.0),
-    "healthy/training-day": (3600.0, 6000.0),
-}
-"""Incidents, each a node of its own, and which seconds of them are taken."""
+REST = Path(__file__).parent / "rest.yaml"
+"""An agent that acts, logs that run away, a card in MIG mode: what no rule's incident has."""
 
 SPAN = 4200.0
+"""Of each incident the last seconds are taken."""
+
+USED = dict.fromkeys(("demo", "straggler/one-loader-starves", "straggler/hot-gpu", "straggler/delay-inside-backward", "memory-slow-growth/retained-tensors", "memory-slow-growth/cycles-freed-by-gc", "memory-slow-growth/loader-workers-grow", "memory-slow-growth/predictions-kept-in-eval", "memory-slow-growth/noise-outside-torch", "gpu-xid/counter-born-mid-run", "fragmentation/a-few-old-blocks", "fragmentation/graphs-of-many-shapes", "fragmentation/memory-of-side-streams", "host-memory-pressure/near-miss-page-cache", "fabric-manager-down/near-miss-boot", "mixed-workload-contention/beyond-its-quota", "replica-does-not-fit/near-miss-it-runs-there", "startup-oom/longer-than-configured", "startup-incomplete/first-collective-hangs", "checkpoint-and-storage/near-miss-one-retry", "checkpoint-and-storage/every-checkpoint-is-kept", "checkpoint-and-storage/near-miss-saves-vary", "loss-abnormal/climbs-away", "loss-abnormal/fewer-samples-a-step", "loss-abnormal/near-miss-loss-scale-overflows", "loss-abnormal/near-miss-slower-steps", "multi-gpu-underperforms/last-stage-too-heavy", "multi-gpu-underperforms/tensor-group-crosses-nodes", "serving-latency-high/hot-gpu", "serving-latency-high/near-miss-longer-answers", "serving-request-jitter/near-miss-hit-ratio-breathes", "serving-memory-growth/idle-and-not-empty", "serving-stalled/engine-process-gone", "serving-timeouts/books-as-prompts", "output-quality-abnormal/an-encoder-gives-nan", "output-quality-abnormal/near-miss-quantised-and-like")) | {"healthy/training-day": 6000.0, "healthy/serving-day": 43200.0}  # fmt: skip
+"""Incidents, each a node of its own, and at which second to stop; None for its end."""
+
 _STEP = 15.0
-_INVENTED_ON = "memory-slow-growth/retained-tensors"
-_TYPICAL = {
-    "uuid": "GPU-0", "gpu": "0", "job": "llama", "rank": "0", "pid": "1", "scope": "local",
-    "kind": "involuntary", "reason": "hw_thermal", "state": "enqueued", "severity": "warning",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """`metrics` is an OpenMetrics file that ends at `end`; `invented` the metrics that no incident
-    had, which stand in it as their catalogue entry says.
-    """
+    """`metrics` is an OpenMetrics file that ends at `end`, epoch seconds."""
 
     metrics: Path
     end: float
-    invented: frozenset[str]
 
 
 def record(folder: Path, end: float) -> Recorded:
-    """Write the incidents, what replaying them found, and the rest of the catalogue."""
+    """Write the incidents and what an agent that replays them exports of its findings."""
     writer = RecordingWriter(folder / "recording", Meta(), max_bytes=2**30)
-    seen: set[str] = set()
-    for name, (first, last) in USED.items():
+    for name, last in USED.items():
         timeline = load(INCIDENTS / f"{name}.yaml")
-        samples = list(_as_node(name, timeline, first, last, end))
-        seen |= {sample.metric for sample in samples}
-        writer.add(samples)
-    missing = [m for m in catalog.metrics().values() if not _is_seen(m, seen)]
-    for metric in missing:
-        writer.add(list(_invented(metric, end)))
+        writer.add(list(_as_node(name, timeline, last or timeline.end, end)))
+    rest = load(REST)
+    writer.add(list(_as_node("rest", rest, rest.end, end)))
     writer.close(end)
-    metrics = folder / "recording" / "metrics.om"
-    return Recorded(metrics, end, frozenset(metric.name for metric in missing))
+    return Recorded(folder / "recording" / "metrics.om", end)
 
 
-def _as_node(
-    name: str, timeline: Timeline, first: float, last: float, end: float
-) -> Iterator[Sample]:
+def filled(recorded: Recorded, folder: Path) -> RunningPrometheus:
+    """A running Prometheus with the incidents, and with what the fleet's rules make of them."""
+    rules = folder / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"groups": [recording.group()]}))
+    running = RunningPrometheus(folder).backfill(recorded.metrics).start()
+    return running.record(rules, recorded.end - SPAN, recorded.end)
+
+
+def _as_node(name: str, timeline: Timeline, last: float, end: float) -> Iterator[Sample]:
     shift = end - last
     for sample in timeline.samples(0, last)[0]:
-        if sample.time >= first:
-            yield _moved(sample, name, sample.time + shift)
-    for finding in replay(timeline, fresh_engine()).findings():
-        if finding.state == "firing" and not finding.explained_by and finding.raised_at is not None:
-            yield from _active(finding, name, shift, last)
+        if sample.time >= last - SPAN:
+            yield _moved(sample, name, shift)
+    for sample in _own(timeline, last):
+        yield _moved(sample, name, shift)
 
 
-def _active(finding: Finding, node: str, shift: float, last: float) -> Iterator[Sample]:
-    pairs = labels(
-        symptom=finding.symptom,
-        cause=finding.cause,
-        severity=finding.severity,
-        subject=subject_label(finding.subject),
-    )
-    time = finding.raised_at or 0.0
+def _own(timeline: Timeline, last: float) -> Iterator[Sample]:
+    """The agent's series about itself, from when it is scraped or the finding fires on."""
+    build = labels(version=version("gpudiag"), revision="unknown", python="3.12")
+    found = replay(timeline, fresh_engine()).findings() if timeline.expectations.expect else ()
+    active = [
+        finding for finding in found if finding.state == "firing" and not finding.explained_by
+    ]
+    time = max(0.0, last - SPAN)
     while time <= last:
-        sample = Sample("gpudiag_finding_active", pairs, time, finding.confidence)
-        yield _moved(sample, node, time + shift)
+        yield Sample("gpudiag_build_info", build, time, 1.0)
+        for finding in active:
+            if finding.raised_at is not None and finding.raised_at <= time:
+                for metric, pairs, at, value in told(finding, time):
+                    yield Sample(metric, pairs, at, value)
         time += _STEP
 
 
-def _moved(sample: Sample, node: str, time: float) -> Sample:
+def _moved(sample: Sample, node: str, shift: float) -> Sample:
     """With the labels that a scrape attaches."""
     pairs = {**dict(sample.labels), "node": node, "cluster": "lab", "instance": f"{node}:9440"}
-    return Sample(sample.metric, labels(**pairs), time, sample.value)
-
-
-def _is_seen(metric: Metric, seen: set[str]) -> bool:
-    return bool({metric.name, f"{metric.name}_bucket"} & seen)
-
-
-def _invented(metric: Metric, end: float) -> Iterator[Sample]:
-    """Twenty minutes of one series beside a recorded job: a gauge at 1, a counter that grows."""
-    pairs = labels(**{name: _TYPICAL.get(name, "some") for name in metric.labels})
-    for step in range(int(1200 / _STEP)):
-        time = end - 1200 + step * _STEP
-        grows = metric.kind in ("counter", "histogram")
-        for part, more in _parts(metric):
-            sample = Sample(metric.name + part, (*pairs, *more), time, step if grows else 1.0)
-            yield _moved(sample, _INVENTED_ON, time)
-
-
-def _parts(metric: Metric) -> list[tuple[str, Labels]]:
-    if metric.kind != "histogram":
-        return [("", ())]
-    bounds = [("_bucket", labels(le=bound)) for bound in ("1", "+Inf")]
-    return [*bounds, ("_count", ()), ("_sum", ())]
+    # A figure that is itself a time moves along.
+    value = sample.value + shift * sample.metric.endswith("_timestamp_seconds")
+    return Sample(sample.metric, labels(**pairs), sample.time + shift, value)

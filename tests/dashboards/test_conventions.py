@@ -9,7 +9,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 
 from gpudiag.agent import pages
 from gpudiag.agent.rules import RULES
-from gpudiag.dashboards import quirks
+from gpudiag.dashboards import quirks, registry
 from gpudiag.dashboards.files import files
 from gpudiag.probes import catalog
 from tests.dashboards.boards import (
@@ -102,8 +102,11 @@ def test_variables_are_as_the_linter_wants_them(board):
 @EACH
 def test_every_variable_is_used_and_every_used_one_is_there(board):
     known = {variable["name"] for variable in board["templating"]["list"]}
-    used = set(re.findall(r"\$\{?(\w+)", json.dumps(board))) - {"__all", "__rate_interval"}
-    assert used - {"__field"} == known
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(board)))
+    assert used - GRAFANAS_OWN == known
+
+
+GRAFANAS_OWN = {"__all", "__rate_interval", "__field", "__data", "__from", "__to"}
 
 
 @PANELS
@@ -119,11 +122,13 @@ def test_a_panel_explains_itself(panel):
 @PANELS
 def test_a_panel_asks_the_chosen_source_and_names_its_series(panel):
     assert panel["datasource"]["uid"] == "${datasource}"
-    if "legend" in panel["options"]:
+    many = panel["type"] in ("timeseries", "state-timeline")
+    if many:
         assert panel["options"]["legend"]["showLegend"]
     for target in panel["targets"]:
         assert target["datasource"]["uid"] == "${datasource}"
-        assert "{{" in target["legendFormat"]
+        assert target["legendFormat"]
+        assert "{{" in target["legendFormat"] or not many
 
 
 @PANELS
@@ -140,8 +145,10 @@ def test_an_expression_parses_and_reads_metrics_of_the_catalogue(expr):
 
 @EXPRESSIONS
 def test_a_selector_holds_to_the_chosen_cluster_and_node(expr):
-    selectors = re.findall(r"gpudiag_[a-z0-9_]+(\{[^}]*\})?", expr)
-    assert all('cluster=~"$cluster", node=~"$node"' in selector for selector in selectors)
+    for recorded, selector in re.findall(r"(\w+:)?gpudiag_[a-z0-9_]+(?::\w+)?(\{[^}]*\})?", expr):
+        # What is recorded of a job as a whole is no node's.
+        chosen = 'job=~"$job"' if recorded == "job:" else 'node=~"$node"'
+        assert selector.startswith(f'{{cluster=~"$cluster", {chosen}')
 
 
 @EXPRESSIONS
@@ -153,19 +160,37 @@ def test_counters_are_seen_by_their_rate_and_rates_fit_the_zoom(expr):
         assert all(text.endswith(("rate(", "increase(")) for text in before)
 
 
-GPU_METRICS = ("gpudiag_gpu", "gpudiag_nvml")
-NOT_SHOWN: set[str] = set()
-"""GPU metrics that no panel shows, each with its reason; none so far."""
-
-
-def test_every_gpu_metric_is_on_some_panel():
+def test_every_metric_of_the_catalogue_is_on_some_panel():
     shown = metric_names(" ".join(expr for board in BOARDS for _, expr, _ in questions(board)))
-    of_gpus = {
-        m.name
-        for m in catalog.metrics().values()
-        if m.name.startswith(("gpudiag_gpu", "gpudiag_nvml"))
+    assert set(catalog.metrics()) - shown == set()
+
+
+def test_the_dashboards_are_those_of_the_registry():
+    assert sorted(NAMES) == sorted(registry.UIDS)
+    assert {board["title"] for board in BOARDS} == {
+        f"gpudiag / {title}" for title in registry.TITLES.values()
     }
-    assert of_gpus - shown == NOT_SHOWN
+
+
+LINKS = pytest.mark.parametrize(
+    "url", sorted(set(re.findall(r'"(/d/[^"]*)"', json.dumps(BOARDS)))), ids=str
+)
+
+
+@LINKS
+def test_a_link_to_a_dashboard_sets_variables_that_it_has(url):
+    uid, _, query = url.removeprefix("/d/").partition("?")
+    board = BOARDS[NAMES.index(uid)]
+    known = {f"var-{variable['name']}" for variable in board["templating"]["list"]}
+    assert {pair.partition("=")[0] for pair in query.split("&")} <= known | {"from", "to"}
+
+
+@EACH
+def test_what_is_drawn_over_a_dashboard_is_named_once_and_asks_the_chosen_source(board):
+    marks = board["annotations"]["list"]
+    assert {"Actions", "XIDs"} <= {mark["name"] for mark in marks} or board["uid"] == registry.AGENT
+    assert len({mark["name"] for mark in marks}) == len(marks)
+    assert all(mark["datasource"]["uid"] == "${datasource}" for mark in marks)
 
 
 def test_a_limit_is_the_rules_own():
