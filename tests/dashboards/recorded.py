@@ -25,7 +25,50 @@ REST = Path(__file__).parent / "rest.yaml"
 SPAN = 4200.0
 """Of each incident the last seconds are taken."""
 
-USED = dict.fromkeys(("demo", "straggler/one-loader-starves", "straggler/hot-gpu", "straggler/delay-inside-backward", "memory-slow-growth/retained-tensors", "memory-slow-growth/cycles-freed-by-gc", "memory-slow-growth/loader-workers-grow", "memory-slow-growth/predictions-kept-in-eval", "memory-slow-growth/noise-outside-torch", "gpu-xid/counter-born-mid-run", "fragmentation/a-few-old-blocks", "fragmentation/graphs-of-many-shapes", "fragmentation/memory-of-side-streams", "host-memory-pressure/near-miss-page-cache", "fabric-manager-down/near-miss-boot", "mixed-workload-contention/beyond-its-quota", "replica-does-not-fit/near-miss-it-runs-there", "startup-oom/longer-than-configured", "startup-incomplete/first-collective-hangs", "checkpoint-and-storage/near-miss-one-retry", "checkpoint-and-storage/every-checkpoint-is-kept", "checkpoint-and-storage/near-miss-saves-vary", "loss-abnormal/climbs-away", "loss-abnormal/fewer-samples-a-step", "loss-abnormal/near-miss-loss-scale-overflows", "loss-abnormal/near-miss-slower-steps", "multi-gpu-underperforms/last-stage-too-heavy", "multi-gpu-underperforms/tensor-group-crosses-nodes", "serving-latency-high/hot-gpu", "serving-latency-high/near-miss-longer-answers", "serving-request-jitter/near-miss-hit-ratio-breathes", "serving-memory-growth/idle-and-not-empty", "serving-stalled/engine-process-gone", "serving-timeouts/books-as-prompts", "output-quality-abnormal/an-encoder-gives-nan", "output-quality-abnormal/near-miss-quantised-and-like")) | {"healthy/training-day": 6000.0, "healthy/serving-day": 43200.0}  # fmt: skip
+_WHOLE = """
+demo
+straggler/one-loader-starves
+straggler/hot-gpu
+straggler/delay-inside-backward
+memory-slow-growth/retained-tensors
+memory-slow-growth/cycles-freed-by-gc
+memory-slow-growth/loader-workers-grow
+memory-slow-growth/predictions-kept-in-eval
+memory-slow-growth/noise-outside-torch
+gpu-xid/counter-born-mid-run
+fragmentation/a-few-old-blocks
+fragmentation/graphs-of-many-shapes
+fragmentation/memory-of-side-streams
+host-memory-pressure/near-miss-page-cache
+fabric-manager-down/near-miss-boot
+mixed-workload-contention/beyond-its-quota
+replica-does-not-fit/near-miss-it-runs-there
+startup-oom/longer-than-configured
+startup-incomplete/first-collective-hangs
+checkpoint-and-storage/near-miss-one-retry
+checkpoint-and-storage/every-checkpoint-is-kept
+checkpoint-and-storage/near-miss-saves-vary
+loss-abnormal/climbs-away
+loss-abnormal/fewer-samples-a-step
+loss-abnormal/near-miss-loss-scale-overflows
+loss-abnormal/near-miss-slower-steps
+multi-gpu-underperforms/last-stage-too-heavy
+multi-gpu-underperforms/tensor-group-crosses-nodes
+serving-latency-high/hot-gpu
+serving-latency-high/near-miss-longer-answers
+serving-request-jitter/near-miss-hit-ratio-breathes
+serving-memory-growth/idle-and-not-empty
+serving-stalled/engine-process-gone
+serving-timeouts/books-as-prompts
+output-quality-abnormal/an-encoder-gives-nan
+output-quality-abnormal/near-miss-quantised-and-like
+"""
+
+USED: dict[str, float | None] = {
+    **dict.fromkeys(_WHOLE.split()),
+    "healthy/training-day": 6000.0,
+    "healthy/serving-day": 43200.0,
+}
 """Incidents, each a node of its own, and at which second to stop; None for its end."""
 
 _STEP = 15.0
