@@ -10,7 +10,7 @@ import msgspec
 
 from gpudiag.agent.fleet import placing, stretches
 from gpudiag.agent.fleet.draining import Drain, drains
-from gpudiag.agent.fleet.losses import SLOWS, losses
+from gpudiag.agent.fleet.losses import SLOWS, STRAGGLER, losses
 from gpudiag.agent.fleet.model import Fault, JobState, NodeState
 from gpudiag.agent.fleet.sharing import Shared, shared
 from gpudiag.agent.fleet.stretches import Held
@@ -108,15 +108,24 @@ def _fault(episode: Episode) -> Fault:
 
 def _folded(told: Iterable[Episode], held: Sequence[Held]) -> Iterator[Episode]:
     """A node that sees its own ranks only takes their waiting for a fault of the job as such."""
-    for episode in told:
+    every = list(told)
+    for episode in every:
         job = dict(episode.last.subject).get("job", "")
         by = next((one for one in held if one.job.name == job and _during(episode, one)), None)
         names = [one.finding.id for one in by.found] if by else []
+        if by and not names and episode.last.symptom != STRAGGLER:
+            # Two slow ranks at once: none stands out from all others, each does on its node.
+            names = [one.last.id for one in every if _slow_rank_of(job, one) and _during(one, by)]
         if episode.last.symptom in SLOWS and names and episode.last.id not in names:
             last = msgspec.structs.replace(episode.last, explained_by=names[0])
             yield replace(episode, last=last)
         else:
             yield episode
+
+
+def _slow_rank_of(job: str, episode: Episode) -> bool:
+    of = episode.last
+    return of.symptom == STRAGGLER and dict(of.subject).get("job") == job
 
 
 def _during(episode: Episode, one: Held) -> bool:

@@ -12,7 +12,8 @@ from gpudiag.agent.rules import RULES, default_limits
 STOPS = frozenset({"training-interrupted", "startup-incomplete", "startup-oom"})
 """Findings on a job while which none of its ranks makes a step."""
 
-SLOWS = frozenset({"straggler", "multi-gpu-underperforms"})
+STRAGGLER = "straggler"
+SLOWS = frozenset({STRAGGLER, "multi-gpu-underperforms"})
 
 FLOOR = default_limits(RULES["straggler"])["floor"]
 """Of a step; below it lie placement and noise (the straggler rule's own threshold)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from gpudiag.agent.fleet import closer
 from gpudiag.agent.fleet.closer import Placed
 from gpudiag.agent.fleet.draining import Drain, drains
-from gpudiag.agent.fleet.losses import FLOOR, SLOWS, Loss, losses
+from gpudiag.agent.fleet.losses import FLOOR, SLOWS, STRAGGLER, Loss, losses
 from gpudiag.agent.fleet.model import SEVERITIES, Fault, JobState, NodeState
 from gpudiag.agent.fleet.reading import Read, read
 from gpudiag.agent.fleet.sharing import Shared, shared
@@ -85,7 +85,15 @@ def folded(faults: Sequence[Fault], slow: Iterable[Placed]) -> tuple[Fault, ...]
     """
     across = [_fault(one) for one in slow]
     jobs = {fault.subject.get("job") for fault in across}
-    kept = [f for f in faults if not (f.symptom in SLOWS and f.subject.get("job") in jobs)]
+    # Where none stands out from all others, the ranks that do on their own nodes explain as much.
+    slow_ranks = {f.subject.get("job") for f in faults if f.symptom == STRAGGLER}
+
+    def echoes(fault: Fault) -> bool:
+        job = fault.subject.get("job")
+        rest = fault.symptom != STRAGGLER and job in slow_ranks
+        return fault.symptom in SLOWS and (job in jobs or rest)
+
+    kept = [fault for fault in faults if not echoes(fault)]
     return tuple(sorted([*kept, *across], key=lambda fault: fault.order))
 
 

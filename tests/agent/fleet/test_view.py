@@ -63,6 +63,11 @@ def test_echoes_of_a_rank_found_across_nodes_are_left_out():
     assert [(f.node, f.symptom) for f in kept] == [("n1", "gpu-xid"), ("n2", "straggler")]
 
 
+def test_slow_ranks_seen_by_their_own_nodes_explain_what_the_others_see():
+    ranks = [echo("n1", symptom="straggler"), echo("n2", symptom="straggler")]
+    assert folded([*ranks, echo("n1"), echo("n3")], []) == tuple(ranks)
+
+
 def test_another_jobs_finding_is_no_echo():
     other = echo("n3", job="bert")
     assert other in folded([other], [slow()])
