@@ -32,7 +32,7 @@ lint: $(VENV)/dev  ## style, types and import layers
 	$(BIN)/lint-imports
 
 test: lint  ## all checks, small counts
-	$(BIN)/pytest -n 2 -m 'not long'
+	$(BIN)/pytest -n 3 -m 'not long'
 
 test-long: lint  ## the full counts: fuzz, soak
 	$(BIN)/pytest -n 2

@@ -26,6 +26,7 @@ actions:
 STACKS = "- {action: dump_stacks, promise: 5s, hold: 1}"
 
 
+@pytest.mark.long
 def test_a_hung_collective_is_told_by_its_stacks_and_restarted_once(start, tmp_path):
     agent = start(config=CONFIG.format(still="6s", before=STACKS))
     training = job(

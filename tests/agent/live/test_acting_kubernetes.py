@@ -147,6 +147,7 @@ def evictions(cluster):
     return [a for a in asked if "dryRun" not in a.body["deleteOptions"]]
 
 
+@pytest.mark.long
 def test_an_agent_killed_while_it_evicts_does_not_evict_the_next_pod(cluster, hung):
     own, begin = hung
     # The dry run before it is answered.

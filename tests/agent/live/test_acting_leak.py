@@ -7,6 +7,8 @@ import re
 import time
 from pathlib import Path
 
+import pytest
+
 from gpudiag.agent.engine import window_for
 from gpudiag.agent.rules import RULES
 from gpudiag.agent.window.archive import Archive
@@ -57,6 +59,7 @@ def losses(text):
     return dict(re.findall(r"^rank 0 step (\d+) loss (\S+)$", text, re.MULTILINE))
 
 
+@pytest.mark.long
 def test_a_leak_ends_in_a_restart_from_a_checkpoint_that_changes_no_loss(start, tmp_path):
     ran_before(tmp_path / "agent" / "state", time.time())
     agent = start(config=CONFIG)
