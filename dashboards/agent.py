@@ -63,7 +63,7 @@ def _loses() -> Row:
         (
             graph(
                 Text("Dropped", "Samples, records and kernel lines, per second.", "cps", _LOST),
-                Query(_rate("samples_dropped"), "{{node}} samples: {{reason}}"),
+                Query(_rate("samples_dropped"), "{{node}} samples {{reason}}"),
                 Query(_rate("hook_records_dropped"), "{{node}} records of {{job}} rank {{rank}}"),
                 Query(_rate("kmsg_dropped"), "{{node}} kernel lines in a flood"),
                 Query(_rate("kmsg_lost"), "{{node}} kernel lines overwritten"),

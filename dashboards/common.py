@@ -31,12 +31,21 @@ class Row:
     collapsed: bool = False
 
 
-def by_severity(where: str, keep: str = "node, symptom, cause, subject") -> str:
-    """Active findings as 1, 2, 3 for info, warning, critical."""
+def lasting(series: str, *, whole: bool = True) -> str:
+    """Series as they last were in the time shown: an incident is looked at when it is over, too."""
+    return f"last_over_time({series}[$__range])" if whole else series
+
+
+def by_severity(
+    where: str, keep: str = "node, symptom, cause, subject", *, whole: bool = False
+) -> str:
+    """Active findings as 1, 2, 3 for info, warning, critical; with `whole` those of all the time
+    that the dashboard shows.
+    """
     parts = (
-        f'(max by ({keep}) (gpudiag_finding_active{{{where}, severity="{word}"}}) > bool 0)'
-        f" * {value}"
+        f"(max by ({keep}) ({lasting(active, whole=whole)}) > bool 0) * {value}"
         for value, (word, _) in sorted(FINDING_WORDS.items(), reverse=True)
+        for active in [f'gpudiag_finding_active{{{where}, severity="{word}"}}']
     )
     return " or ".join(parts)
 

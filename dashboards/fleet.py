@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpudiag.agent.fleet import queries
 from gpudiag.dashboards import fleet_jobs, registry
 from gpudiag.dashboards.common import RUNBOOK, TIMES, TO_INCIDENT, Row, by_severity, dashboard
-from gpudiag.dashboards.marks import ACTIONS, AGENTS, XIDS
+from gpudiag.dashboards.marks import ACTIONS, XIDS, risen
 from gpudiag.dashboards.panels import Limits, Query, Text, bars, graph, listing, number
 from gpudiag.dashboards.quirks import Json
 from gpudiag.dashboards.variables import NODE
@@ -22,7 +22,7 @@ def build() -> Json:
         "All nodes and jobs, the worst first. It reads the recording rules of `gpudiag alerts"
         " export`, so that it costs a server little.",
         ("cluster", "node", "job"),
-        (XIDS, ACTIONS, AGENTS),
+        (XIDS, ACTIONS),
         (_sums(), _worst(), fleet_jobs.jobs(), _nodes()),
     )
 
@@ -131,8 +131,7 @@ def _nodes() -> Row:
                 Text("Actions of all agents", "In the interval, by outcome.", "short",
                      Limits("none: the budget of each agent bounds them")),
                 Query(
-                    "sum by (action, outcome)"
-                    f" (increase(gpudiag_actions_total{{{NODE}}}[$__rate_interval]))",
+                    f"sum by (action, outcome) ({risen(f'gpudiag_actions_total{{{NODE}}}')})",
                     "{{action}} {{outcome}}",
                 ),
                 width=24,

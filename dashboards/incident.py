@@ -9,15 +9,17 @@ from gpudiag.dashboards.common import (
     by_severity,
     dashboard,
     findings,
+    lasting,
     unknown,
 )
-from gpudiag.dashboards.marks import ACTIONS, XIDS, checkpoints, starts
+from gpudiag.dashboards.marks import ACTIONS, XIDS, checkpoints, risen, starts
 from gpudiag.dashboards.panels import NO_LIMIT, Limits, Query, Text, graph, listing, number
 from gpudiag.dashboards.quirks import Json
 from gpudiag.dashboards.variables import FINDING, NODE
 
 _WHICH = "{{symptom}} ({{node}} {{subject}})"
 _PLACE = {"node": "node", "symptom": "symptom", "subject": "on what", "cause": "cause"}
+_ONE = "node, instance, symptom, cause, subject"
 _NAMES = Limits("none: these are names")
 
 
@@ -61,9 +63,10 @@ def _finding() -> Row:
                 width=4,
             ),
             listing(
-                Text("Now", "Symptom, cause and on what; 3 is critical, 2 a warning.", "short",
+                Text("What it was", "Symptom, cause and on what, as last found; 3 is critical, 2 a"
+                     " warning.", "short",
                      _NAMES),
-                Query(by_severity(FINDING, "node, instance, symptom, cause, subject"), _WHICH),
+                Query(by_severity(FINDING, _ONE, whole=True), _WHICH),
                 names={**_PLACE, "Value": "severity"},
                 width=24,
                 worst="severity",
@@ -77,8 +80,8 @@ def _finding() -> Row:
 def _evidence() -> Row:
     fact = f"gpudiag_finding_evidence{{{FINDING}}}"
     row = f"{_WHICH} {{{{fact}}}} {{{{of}}}}"
-    facts = {"symptom": "symptom", "subject": "on what", "fact": "figure", "of": "of"}
-    rivals = {"symptom": "symptom", "subject": "on what", "cause": "cause", "rival": "lost"}
+    facts = {"subject": "on what", "fact": "figure", "of": "of"}
+    rivals = {"subject": "on what", "cause": "cause", "rival": "lost"}
     by_fact = f'{{__name__=~"$fact", __name__=~"gpudiag_.+", {NODE}}}'
     return Row(
         "Evidence and rivals",
@@ -87,21 +90,21 @@ def _evidence() -> Row:
                 Text("Evidence", "The figures that speak for the cause, as the rule read them;"
                      " kernel and log lines stand on the agent's page.", "short",
                      Limits("none: what was expected stands on the agent's page")),
-                Query(fact, row),
+                Query(lasting(fact), row),
                 names={**facts, "Value": "value", "unit": "unit"},
                 width=16,
             ),
             listing(
                 Text("Rivals", "Neighbouring causes that were weighed and lost; `gpudiag findings`"
                      " says why.", "short", _NAMES),
-                Query(f"gpudiag_finding_rival{{{FINDING}}}", _WHICH),
+                Query(lasting(f"gpudiag_finding_rival{{{FINDING}}}"), _WHICH),
                 names=rivals,
                 width=8,
             ),
             graph(
                 Text("Evidence over time", "Each figure over the largest it had in the last hour,"
                      " since their units differ.", "percentunit", NO_LIMIT),
-                Query(f"{fact} / (max_over_time({fact}[1h]) > 0)", "{{fact}} {{of}}"),
+                Query(f"{fact} / (max_over_time({fact}[1h]) > 0)", "{{fact}} {{of}} {{unit}}"),
                 width=12,
             ),
             graph(
@@ -119,7 +122,7 @@ def _evidence() -> Row:
 
 def _actions() -> Row:
     done = f"gpudiag_actions_total{{{NODE}}}"
-    in_hour = f"({done} unless {done} offset 1h or increase({done}[1h])) > 0"
+    in_hour = f"({risen(done, '1h')}) > 0"
     here = f'{NODE}, symptom=~"$symptom"'
     spent = Limits("1, since at 0 the guard refuses what is not urgent", ((1, "green"),),
                    below="orange")  # fmt: skip
@@ -136,17 +139,14 @@ def _actions() -> Row:
             graph(
                 Text("Actions over time", "Each decision, by outcome.", "short",
                      Limits("none: a dry run only writes down")),
-                Query(
-                    f"increase(gpudiag_actions_total{{{NODE}}}[$__rate_interval])",
-                    "{{action}} {{outcome}}",
-                ),
+                Query(risen(done), "{{action}} {{outcome}}"),
                 width=8,
             ),
             graph(
                 Text("Came back", "Times the finding fired in the last hour; more than once after"
                      " an action says that the action did not help.", "short",
                      Limits("2: once more than one incident explains", ((2, "orange"),))),
-                Query(f"increase(gpudiag_findings_total{{{here}}}[1h])", "{{symptom}}: {{cause}}"),
+                Query(risen(f"gpudiag_findings_total{{{here}}}", "1h"), "{{symptom}}: {{cause}}"),
                 width=4,
             ),
             number(

@@ -19,14 +19,15 @@ class Mark:
     colour: str
 
 
-def risen(series: str) -> str:
-    """How far a counter rose; one that is born counts with the value it is born with."""
-    return f"{born(series)} or increase({series}[$__rate_interval])"
+def risen(series: str, span: str = "$__rate_interval") -> str:
+    """How far a counter rose in a span; one that is born counts with what it is born with."""
+    # Plus nothing drops the name, which `increase` drops too: both halves are one series.
+    return f"{born(series, span)} + 0 or increase({series}[{span}])"
 
 
-def born(series: str) -> str:
-    """The series that were not there an interval ago."""
-    return f"({series} unless {series} offset $__rate_interval)"
+def born(series: str, span: str = "$__rate_interval") -> str:
+    """The series that were not there a span ago."""
+    return f"({series} unless {series} offset {span})"
 
 
 def checkpoints(where: str = NODE) -> Mark:

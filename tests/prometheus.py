@@ -18,10 +18,14 @@ Series = list[dict[str, Any]]
 
 @dataclass
 class RunningPrometheus:
-    """`folder` holds its data, configuration and log."""
+    """`folder` holds its data, configuration and log.
+
+    `lookback` is for how long a series that ended still counts, where nothing marks its end.
+    """
 
     folder: Path
     config: str = ""
+    lookback: str = "5m"
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -50,6 +54,7 @@ class RunningPrometheus:
             "prometheus",
             f"--config.file={self.folder}/prometheus.yml",
             f"--storage.tsdb.path={self.data}",
+            f"--query.lookback-delta={self.lookback}",
             f"--web.listen-address=127.0.0.1:{self.port}",
         ]
         with (self.folder / "log").open("ab") as log:

@@ -32,9 +32,9 @@ def questions(board: Json) -> Iterator[tuple[str, str, bool]]:
         yield mark["name"], mark["target"]["expr"], False
 
 
-def substituted(expr: str, interval: str = "4m", **chosen: str) -> str:
+def substituted(expr: str, interval: str = "4m", span: str = "70m", **chosen: str) -> str:
     """An expression as Grafana sends it; a variable that is not chosen stands at All."""
-    plain = expr.replace("$__rate_interval", interval)
+    plain = expr.replace("$__rate_interval", interval).replace("$__range", span)
     return re.sub(r"\$(\w+)", lambda found: chosen.get(found[1], ".*"), plain)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,8 +20,9 @@ from gpudiag.probes import Sample, labels
 from tests.prometheus import RunningPrometheus
 
 INCIDENTS = Path(__file__).parents[1] / "incidents"
-REST = Path(__file__).parent / "rest.yaml"
-"""An agent that acts, logs that run away, a card in MIG mode: what no rule's incident has."""
+HERE = Path(__file__).parent
+OURS = ("chat", "leak", "rest")
+"""Beside this file: what no rule's incident has, or not together."""
 
 SPAN = 4200.0
 """Of each incident the last seconds are taken."""
@@ -82,55 +84,72 @@ class Recorded:
     end: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an incident is put: its node, a word that tells its jobs from others', and the shift
+    from its times to epoch seconds.
+    """
+
+    node: str
+    word: str
+    shift: float
+
+    def moved(self, sample: Sample) -> Sample:
+        """With the labels that a scrape attaches."""
+        pairs = {name: self._own_job(name, value) for name, value in sample.labels}
+        pairs |= {"node": self.node, "cluster": "lab", "instance": f"{self.node}:9440"}
+        # A figure that is itself a time moves along.
+        value = sample.value + self.shift * sample.metric.endswith("_timestamp_seconds")
+        return Sample(sample.metric, labels(**pairs), sample.time + self.shift, value)
+
+    def _own_job(self, label: str, value: str) -> str:
+        """All incidents call their job alike, and Prometheus would take them for one."""
+        if label == "job":
+            return f"{value}-{self.word}"
+        return re.sub(r"\bjob=([^,]+)", rf"job=\1-{self.word}", value)
+
+
 def record(folder: Path, end: float) -> Recorded:
     """Write the incidents and what an agent that replays them exports of its findings."""
     writer = RecordingWriter(folder / "recording", Meta(), max_bytes=2**30)
     for name, last in USED.items():
         timeline = load(INCIDENTS / f"{name}.yaml")
         writer.add(list(_as_node(name, timeline, last or timeline.end, end)))
-    rest = load(REST)
-    writer.add(list(_as_node("rest", rest, rest.end, end)))
+    for name in OURS:
+        timeline = load(HERE / f"{name}.yaml")
+        writer.add(list(_as_node(name, timeline, timeline.end, end)))
     writer.close(end)
     return Recorded(folder / "recording" / "metrics.om", end)
 
 
-def filled(recorded: Recorded, folder: Path) -> RunningPrometheus:
+def filled(recorded: Recorded, folder: Path, lookback: str = "5m") -> RunningPrometheus:
     """A running Prometheus with the incidents, and with what the fleet's rules make of them."""
     rules = folder / "rules.yaml"
     rules.write_text(yaml.safe_dump({"groups": [recording.group()]}))
-    running = RunningPrometheus(folder).backfill(recorded.metrics).start()
+    running = RunningPrometheus(folder, lookback=lookback).backfill(recorded.metrics).start()
     return running.record(rules, recorded.end - SPAN, recorded.end)
 
 
 def _as_node(name: str, timeline: Timeline, last: float, end: float) -> Iterator[Sample]:
-    shift = end - last
+    place = _Place(name, name.rpartition("/")[2], end - last)
     for sample in timeline.samples(0, last)[0]:
         if sample.time >= last - SPAN:
-            yield _moved(sample, name, shift)
+            yield place.moved(sample)
     for sample in _own(timeline, last):
-        yield _moved(sample, name, shift)
+        yield place.moved(sample)
 
 
 def _own(timeline: Timeline, last: float) -> Iterator[Sample]:
     """The agent's series about itself, from when it is scraped or the finding fires on."""
     build = labels(version=version("gpudiag"), revision="unknown", python="3.12")
     found = replay(timeline, fresh_engine()).findings() if timeline.expectations.expect else ()
-    active = [
-        finding for finding in found if finding.state == "firing" and not finding.explained_by
-    ]
+    # One that was resolved comes once more, after it was told as firing.
+    last_told = {(f.id, f.raised_at): f for f in found if f.raised_at is not None}
+    fired = [f for f in last_told.values() if not f.explained_by]
     time = max(0.0, last - SPAN)
     while time <= last:
         yield Sample("gpudiag_build_info", build, time, 1.0)
-        for finding in active:
-            if finding.raised_at is not None and finding.raised_at <= time:
-                for metric, pairs, at, value in told(finding, time):
-                    yield Sample(metric, pairs, at, value)
+        for finding in fired:
+            if finding.fired_within(time, time):
+                yield from (Sample(*reading) for reading in told(finding, time))
         time += _STEP
-
-
-def _moved(sample: Sample, node: str, shift: float) -> Sample:
-    """With the labels that a scrape attaches."""
-    pairs = {**dict(sample.labels), "node": node, "cluster": "lab", "instance": f"{node}:9440"}
-    # A figure that is itself a time moves along.
-    value = sample.value + shift * sample.metric.endswith("_timestamp_seconds")
-    return Sample(sample.metric, labels(**pairs), sample.time + shift, value)

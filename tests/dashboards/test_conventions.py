@@ -106,7 +106,7 @@ def test_every_variable_is_used_and_every_used_one_is_there(board):
     assert used - GRAFANAS_OWN == known
 
 
-GRAFANAS_OWN = {"__all", "__rate_interval", "__field", "__data", "__from", "__to"}
+GRAFANAS_OWN = {"__all", "__rate_interval", "__range", "__field", "__data", "__from", "__to"}
 
 
 @PANELS

@@ -1,0 +1,34 @@
+"""`python -m tests.pictures`: the dashboards of replayed incidents, drawn without Grafana.
+
+A real Prometheus answers the panels' own expressions; what comes out is in `runbooks/pictures`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.dashboards.recorded import filled, record
+from tests.pictures.shown import PICTURES
+
+FOLDER = Path(__file__).parents[2] / "runbooks" / "pictures"
+END = 1_767_268_800.0
+"""2026-01-01 12:00 UTC: the same every time, so that a change of a picture is a change of ours."""
+
+
+def main(names: list[str]) -> None:
+    """Draw those that are named, or all."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = record(Path(folder), END)
+        prometheus = filled(recorded, Path(folder), lookback="2m")
+        try:
+            for name, picture in PICTURES.items():
+                if not names or name in names:
+                    picture.draw(prometheus, END, FOLDER / f"{name}.png")
+        finally:
+            prometheus.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
