@@ -58,8 +58,9 @@ bench-hooks: $(VENV)/dev  ## what the hooks add to a step, beside traceml-ai; a 
 	$(BIN)/python benchmarks/beside_traceml.py
 	$(BIN)/python benchmarks/hook_cost.py --step-ms 10 --work
 
-pictures: $(VENV)/agent  ## the README's picture, taken of the demonstration incident
+pictures: $(VENV)/dev  ## what the page and the dashboards look like, of replayed incidents
 	GPUDIAG=$(BIN)/gpudiag runbooks/pictures/make.sh
+	$(BIN)/python -m tests.pictures
 
 clean:  ## remove what these targets made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,4 +1,4 @@
-"""The runbook pages as text: whole, or the section of one cause."""
+"""The runbook pages as text, whole or the section of one cause; and the dashboards' pictures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.resources import files
 from gpudiag.probes.errors import UsageError
 
 _FOLDER = files("gpudiag.runbooks")
+_PICTURES = _FOLDER.joinpath("pictures")
 
 
 def names() -> list[str]:
@@ -22,6 +23,17 @@ def page(symptom: str) -> str:
         guess = meant(symptom, names())
         raise UsageError(f"no runbook {symptom!r}; `gpudiag runbook` lists those there are.{guess}")
     return _FOLDER.joinpath(f"{symptom}.md").read_text("utf-8")
+
+
+def pictures() -> str:
+    """What the dashboards look like, as Markdown that shows the pictures beside it."""
+    return _PICTURES.joinpath("README.md").read_text("utf-8")
+
+
+def picture(name: str) -> bytes | None:
+    """One of those pictures, a PNG; None where there is none of that name."""
+    known = {file.name for file in _PICTURES.iterdir() if file.name.endswith(".png")}
+    return _PICTURES.joinpath(name).read_bytes() if name in known else None
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -77,6 +77,11 @@ def dashboard_of(symptom: str) -> str:
     return _BY_SYMPTOM[symptom]
 
 
+def section(uid: str) -> str:
+    """Where the pictures' page shows a dashboard: `agent-health`."""
+    return TITLES[uid].lower().replace(" ", "-")
+
+
 def path(uid: str, **variables: str) -> str:
     """The way to a dashboard below Grafana's address, with variables as they stand: `/d/uid?...`.
 

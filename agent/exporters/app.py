@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from gpudiag.agent.exporters import api
+from gpudiag.agent.exporters import api, reading
 from gpudiag.agent.exporters.guard import LOOPBACK_NAMES, Guard
 from gpudiag.agent.exporters.page.page import Page
 from gpudiag.agent.exporters.view import Snapshots
@@ -38,18 +38,6 @@ def create_app(
     async def fragment(_: Request) -> Response:
         return HTMLResponse(await asyncio.to_thread(page.fragment))
 
-    async def runbook(request: Request) -> Response:
-        symptom = request.path_params["symptom"]
-        html = await asyncio.to_thread(page.runbook, symptom)
-        if html is None:
-            return PlainTextResponse(
-                f"There is no runbook {symptom[:100]!r}: /runbooks/ lists all.\n", 404
-            )
-        return HTMLResponse(html)
-
-    async def runbooks(_: Request) -> Response:
-        return HTMLResponse(await asyncio.to_thread(page.runbooks))
-
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _ASSETS:
@@ -63,8 +51,7 @@ def create_app(
             *api.routes(snapshots),
             Route("/", whole),
             Route("/fragment", fragment),
-            Route("/runbooks/", runbooks),
-            Route("/runbooks/{symptom}", runbook),
+            *reading.routes(page),
             Route("/static/{name}", asset),
         ],
         middleware=[Middleware(Guard, hosts=hosts)],

@@ -1,5 +1,6 @@
 #!/bin/sh
 # The picture of the page in the README: the demonstration incident, replayed to its end.
+# `make pictures` makes it smaller, and draws the dashboards.
 set -eu
 folder=$(dirname "$0")
 port=9451

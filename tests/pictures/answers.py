@@ -62,6 +62,10 @@ class Asker:
         if not target["instant"]:
             return self._range(target["expr"], ref, pattern)
         answer = self.prometheus.at(self._plain(target["expr"]), self.end)
+        # Among equals the server keeps no order, and a mean's last digits depend on it too.
+        by_value = target["expr"].startswith("sort")
+        answer.sort(key=lambda one: sorted(one["metric"].items()))
+        answer.sort(key=lambda one: round(float(one["value"][1]), 6) if by_value else 0.0)
         return [_line(ref, pattern, one["metric"], [one["value"]]) for one in answer]
 
     def _range(self, expr: str, ref: str, pattern: str) -> list[Line]:

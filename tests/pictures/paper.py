@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+FOLDER = Path(__file__).parents[2] / "runbooks" / "pictures"
 DPI = 100
 WIDTH, UNIT, GAP, TITLE = 1320, 31, 8, 26
 COLOURS = {
@@ -113,9 +114,18 @@ def flow(sizes: Iterable[tuple[int, int]], top: float) -> tuple[list[Box], float
     return boxes, top
 
 
-def save(sheet: Sheet, path: Path, notes: Mapping[str, str | None]) -> None:
-    """As a PNG of at most 128 colours, the same bytes for the same drawing."""
-    sheet.figure.savefig(path, metadata={"Software": None, **notes})
+def save(sheet: Sheet, path: Path, title: str) -> None:
+    """As a PNG, the same bytes for the same drawing."""
+    sheet.figure.savefig(path, metadata={"Software": None, "Title": title})
+    lighten(path)
+
+
+def lighten(path: Path) -> None:
+    """Make a PNG small: at most 128 colours, and nothing that says when it was made. One that is
+    small already stays as it is.
+    """
     with Image.open(path) as whole:
+        if whole.mode == "P":
+            return
         few = whole.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -40,8 +40,8 @@ class Picture:
         marks = asker.marks(board)
         self._head(sheet, board, marks)
         for box, (panel, lines) in zip(boxes, shown, strict=True):
-            _panel(sheet, sheet.frame(box, self._title(panel)), panel, lines, asker, marks)
-        paper.save(sheet, path, {"Title": board["title"]})
+            draw_panel(sheet, sheet.frame(box, self._title(panel)), panel, lines, asker, marks)
+        paper.save(sheet, path, board["title"])
 
     def _title(self, panel: Json) -> str:
         title: str = panel["title"]
@@ -66,7 +66,7 @@ def _size(panel: Json, lines: list[Line]) -> tuple[int, int]:
     return width, height
 
 
-def _panel(
+def draw_panel(
     sheet: paper.Sheet,
     box: paper.Box,
     panel: Json,
@@ -74,6 +74,7 @@ def _panel(
     asker: Asker,
     marks: list[series.Mark],
 ) -> None:
+    """Draw one panel of any kind into the room inside its frame."""
     match panel["type"]:
         case "timeseries":
             series.draw(sheet, box, panel, lines, asker, marks)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gpudiag.agent import pages
 from gpudiag.agent.exporters import words
 from gpudiag.agent.exporters.page import gpus, host, runbook
 from gpudiag.agent.exporters.page.cards import Dealer
 from gpudiag.agent.exporters.page.markup import coded
 from gpudiag.agent.exporters.view import Snapshot, Snapshots
+from gpudiag.dashboards import registry
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,7 +63,17 @@ class Page:
         body = runbook.html(symptom)
         if body is None:
             return None
-        return self._render("runbook.html", body=body, symptom=symptom, node=self._node())
+        shown = _section(symptom)
+        return self._render(
+            "runbook.html", body=body, symptom=symptom, node=self._node(), shown=shown
+        )
+
+    def pictures(self) -> str:
+        """What the dashboards look like, on replayed incidents."""
+        # The file's own links lead to its neighbours in the repository; here a page has no suffix.
+        text = re.sub(r"\(\.\./([a-z-]+)\.md\)", r"(/runbooks/\1)", pages.pictures())
+        body = runbook.rendered(text)
+        return self._render("pictures.html", body=body, node=self._node())
 
     def runbooks(self) -> str:
         """The list of all runbooks."""
@@ -92,10 +105,16 @@ class Page:
             "series": len(snapshot.samples),
             "plain": words.plain,
             "coded": coded,
+            "shown": _section,
         }
 
     def _render(self, template: str, **content: object) -> str:
         return self._templates.get_template(template).render(content)
+
+
+def _section(symptom: str) -> str:
+    """Where the pictures' page shows the dashboard with a symptom's figures."""
+    return registry.section(registry.dashboard_of(symptom))
 
 
 def _progress(snapshot: Snapshot) -> str:
