@@ -59,7 +59,7 @@ bench-hooks: $(VENV)/dev  ## what the hooks add to a step, beside traceml-ai; a 
 	$(BIN)/python benchmarks/hook_cost.py --step-ms 10 --work
 
 pictures: $(VENV)/dev  ## what the page and the dashboards look like, of replayed incidents
-	GPUDIAG=$(BIN)/gpudiag runbooks/pictures/make.sh
+	GPUDIAG=$(BIN)/gpudiag tests/pictures/page.sh
 	$(BIN)/python -m tests.pictures
 
 clean:  ## remove what these targets made

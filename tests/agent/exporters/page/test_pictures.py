@@ -37,7 +37,7 @@ def test_the_list_of_runbooks_leads_to_the_pictures(client: Client) -> None:
     assert f'href="{ALL}"' in client.get("/runbooks/").text
 
 
-@pytest.mark.parametrize("name", ["no.png", "README.md", "make.sh", "..%2Fgpu-xid.md", "."])
+@pytest.mark.parametrize("name", ["no.png", "README.md", "page.sh", "..%2Fgpu-xid.md", "."])
 def test_nothing_else_of_the_folder_is_served(client: Client, name: str) -> None:
     assert client.get(ALL + name).status_code == 404
     assert pages.picture(name) is None

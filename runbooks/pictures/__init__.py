@@ -1,0 +1,1 @@
+"""What the page and the dashboards look like: pictures of replayed incidents."""
