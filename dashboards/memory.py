@@ -109,8 +109,8 @@ def _growth() -> Row:
             graph(
                 Text("Device", "Used on each rank's GPU, by all processes.", "bytes", _NONE, _LEAK),
                 Query(
-                    f"gpudiag_train_info{{{RANK}}} * on (uuid) group_left ()"
-                    f" max by (uuid) (gpudiag_gpu_memory_used_bytes{{{NODE}}})",
+                    f"max by (job, rank) (gpudiag_train_info{{{RANK}}} * on (uuid) group_left ()"
+                    f" max by (uuid) (gpudiag_gpu_memory_used_bytes{{{NODE}}}))",
                     _ONE,
                 ),
             ),

@@ -132,8 +132,8 @@ def _step() -> Row:
 def _waiting() -> Row:
     empty = Limits("1, since at 0 the next step waits for its data", ((1, "green"),), below="red")
     its_clock = (
-        f"gpudiag_train_info{{{RANK}}} * on (uuid) group_left ()"
-        f' max by (uuid) (gpudiag_gpu_clock_hertz{{{NODE}, clock="sm"}})'
+        f"max by (job, rank) (gpudiag_train_info{{{RANK}}} * on (uuid) group_left ()"
+        f' max by (uuid) (gpudiag_gpu_clock_hertz{{{NODE}, clock="sm"}}))'
     )
     sequence = "gpudiag_train_collective_sequence"
     entered = f'{sequence}{{{RANK}, state="enqueued"}}'

@@ -121,11 +121,11 @@ def save(sheet: Sheet, path: Path, title: str) -> None:
 
 
 def lighten(path: Path) -> None:
-    """Make a PNG small: at most 128 colours, and nothing that says when it was made. One that is
+    """Make a PNG small: at most 256 colours, and nothing that says when it was made. One that is
     small already stays as it is.
     """
     with Image.open(path) as whole:
         if whole.mode == "P":
             return
-        few = whole.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        few = whole.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     few.save(path, optimize=True)

@@ -63,7 +63,7 @@ def time_axis(axes: Axes, asker: Asker, width: float) -> None:
 
 
 _ROUND: dict[str, list[float]] = {
-    "s": [1, 2, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400],
+    "s": [1, 2, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 7200, 21600, 86400, 172800],
     "bytes": [2.0**power for power in range(10, 50)],
     "Bps": [2.0**power for power in range(4, 50)],
 }

@@ -28,13 +28,13 @@ PICTURES = {
     ),
     "memory": Picture(
         registry.MEMORY,
-        "A training job: rank 1 keeps tensors, and its floor rises step by step.",
+        "A training job: rank 1 keeps tensors until it is restarted from its last checkpoint.",
         (
-            "Findings", "Allocated, the floor", "Reserved", "Device", "Full in", "Floor",
-            "Live blocks by age",
+            "Findings", "Allocated, the floor", "Reserved", "Device", "Full in",
+            "Live blocks by age", "Growing call sites",
         ),
-        3300.0,
-        {"node": "memory-slow-growth/retained-tensors"},
+        3900.0,
+        {"node": "leak"},
     ),
     "serving": Picture(
         registry.SERVING,
