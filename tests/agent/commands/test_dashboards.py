@@ -4,17 +4,14 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from gpudiag.agent.cli import root
+from gpudiag.dashboards.registry import UIDS
 
 
 def test_export_writes_dashboards_that_grafana_can_import(tmp_path):
     done = CliRunner().invoke(root, ["dashboards", "export", str(tmp_path / "new")])
     assert done.exit_code == 0
     written = [json.loads(Path(path).read_text()) for path in done.output.split()]
-    assert {board["uid"] for board in written} == {
-        "gpudiag-memory",
-        "gpudiag-node",
-        "gpudiag-training",
-    }
+    assert {board["uid"] for board in written} == set(UIDS)
 
 
 def test_export_into_a_file_is_a_fault_of_use(tmp_path):
