@@ -32,6 +32,9 @@ Progress = Callable[[str, float], None]
 EXPECTED_SPACING = 15.0
 """Seconds between samples, until they were seen: what most servers scrape at."""
 
+COARSEST = 60.0
+"""However seldom it is judged, samples are a minute apart at most: rules reckon in minutes."""
+
 LONG = 6 * 3600.0
 LONG_STEP = 60.0
 """A longer history is judged once a minute, over all of its samples: half the time at 30 s."""
@@ -88,7 +91,7 @@ def judge(
     client = Client(question.access, question.patience)
     rules, limits = rules_in_force(Config(rules=dict(question.rules)))
     engine = Engine(rules, limits, window_for(rules), Book(rules))
-    step = question.step if question.step > EXPECTED_SPACING else 0.0
+    step = min(question.step, COARSEST) if question.step > EXPECTED_SPACING else 0.0
     fetcher = Fetcher(client, node, found.places, question.chosen, found.targets, step)
     chunks = fetcher.chunks(question.start, question.end, EXPECTED_SPACING)
     if question.incident:
