@@ -6,8 +6,11 @@ from typing import Any
 
 from gpudiag.agent.rules import RULES
 from gpudiag.alerts import agents, cross_node, raw, recording
-from gpudiag.alerts.shape import KEEP, Rule, links
+from gpudiag.alerts.shape import GRAFANA, KEEP, Rule, links
+from gpudiag.dashboards.registry import INCIDENT, path
 from gpudiag.probes import catalog
+
+THIS = {"node": "{{ $labels.node }}", "subject": "{{ $labels.subject }}"}
 
 
 def alert_name(symptom: str) -> str:
@@ -40,5 +43,8 @@ def _finding(symptom: str) -> Rule:
                 " {{ $value | humanizePercentage }} sure. The agent's page has the evidence."
             ),
             **links(symptom, "{{ $labels.cause }}"),
+            # Evidence, rivals and actions of this one finding; the dashboards of its figures are a
+            # click from there.
+            "dashboard_url": GRAFANA + path(INCIDENT, **THIS, symptom=symptom),
         },
     }

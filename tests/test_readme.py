@@ -16,6 +16,7 @@ import gpudiag.probes.torch as gd
 from gpudiag.agent.actions.policy import shipped
 from gpudiag.agent.rules import RULES
 from gpudiag.alerts.rules import groups
+from gpudiag.dashboards.registry import dashboard_of
 from gpudiag.probes import catalog
 from gpudiag.probes.torch import features
 from gpudiag.probes.torch.current import CURRENT
@@ -58,22 +59,6 @@ def alert_of(symptom):
         if "alert" in rule and f'gpudiag_finding_active{{symptom="{symptom}"' in rule["expr"]
     ]
     return found
-
-
-def dashboard_of(symptom):
-    """Where its alert leads; else the one that links its page, or shows most of what it reads."""
-    if led := re.search(r"/d/([\w-]+)", alert_of(symptom)["annotations"].get("dashboard_url", "")):
-        return led[1]
-    pages = sorted(
-        (ROOT / "dashboards/generated").glob("*.json"), key=lambda p: "-node" not in p.stem
-    )
-    return max(pages, key=lambda page: _nearness(symptom, page.read_text())).stem
-
-
-def _nearness(symptom, page):
-    rule = RULES[symptom]
-    links = len(re.findall(rf"runbooks}}/{symptom}(?![\w-])", page))
-    return links, sum(metric in page for metric in rule.reads | rule.trends)
 
 
 def actions_of(symptom, causes):

@@ -66,9 +66,13 @@ def test_it_renews_itself_and_breaks_no_policy(
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_sticks_out_sideways(url: str, tmp_path: Path, width: int) -> None:
     with browser(tmp_path, width) as driver:
-        for page in ("", "runbooks/", "runbooks/gpu-xid"):
+        for page in ("", "runbooks/", "runbooks/gpu-xid", "runbooks/pictures/"):
             driver.get(url + page)
             assert as_wide_as(driver) == width, page
+        seen = "return [...document.images].map((one) => one.complete && one.naturalWidth > 0)"
+        shown = driver.execute_script(seen)
+        assert shown
+        assert all(shown)
         assert console(driver) == []
 
 
