@@ -19,12 +19,18 @@ def row() -> Row:
         (
             graph(
                 Text("Kernels", "Device time of a step by kind, mean over ranks.", "s", NO_LIMIT),
-                Query(f"avg by (job, kind) (gpudiag_train_kernel_seconds{{{RANK}}})", "{{job}} {{kind}}"),
+                Query(
+                    f"avg by (job, kind) (gpudiag_train_kernel_seconds{{{RANK}}})",
+                    "{{job}} {{kind}}",
+                ),
                 stacked=True,
             ),
             graph(
                 Text("Phases", "Time of each phase, mean over ranks.", "s", NO_LIMIT),
-                Query(f"avg by (job, phase) (gpudiag_train_phase_seconds{{{RANK}}})", "{{job}} {{phase}}"),
+                Query(
+                    f"avg by (job, phase) (gpudiag_train_phase_seconds{{{RANK}}})",
+                    "{{job}} {{phase}}",
+                ),
                 stacked=True,
             ),
             graph(
