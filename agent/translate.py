@@ -26,6 +26,8 @@ class _Foreign:
     dialect: Dialect
     meaning: Meaning
     labels: Labels
+    read_at: float = math.nan
+    count: float = math.nan
 
 
 @dataclass(slots=True)
@@ -84,9 +86,8 @@ class Translator:
                 self._seen[metric, _named(pairs, "server")] = time
 
     def _own(self, sample: Sample) -> Iterable[Sample]:
-        uuid = _named(sample.labels, "uuid")
-        if uuid:
-            self._told_by[sample.metric, uuid] = OWN_RANK, sample.time
+        # Of a host there is one: what has no uuid is told of it.
+        self._told_by[sample.metric, _named(sample.labels, "uuid")] = OWN_RANK, sample.time
         return (sample,)
 
     def _foreign(self, sample: Sample) -> Iterable[Sample]:
@@ -214,12 +215,25 @@ def _translated(series: _Foreign, sample: Sample) -> Iterator[Sample]:
     meaning, time = series.meaning, sample.time
     if meaning.kind == "plain":
         yield Sample(meaning.to, series.labels, time, sample.value * meaning.factor)
+    elif meaning.kind == "rate":
+        yield from _rate(series, sample)
     elif meaning.kind == "clock_event_bits":
         for bit, event in catalog.clock_events().items():
             active = (
                 sample.value if math.isnan(sample.value) else float(bool(int(sample.value) & bit))
             )
             yield Sample(meaning.to, _with(series.labels, "reason", event.name), time, active)
+
+
+def _rate(series: _Foreign, sample: Sample) -> Iterator[Sample]:
+    """The increase a second since the last reading; nothing where the counter began anew."""
+    seconds, more = sample.time - series.read_at, sample.value - series.count
+    series.read_at, series.count = sample.time, sample.value
+    if seconds > 0.0 and more >= 0.0:
+        rate = more / seconds * series.meaning.factor
+        yield Sample(series.meaning.to, series.labels, sample.time, rate)
+    elif math.isnan(sample.value):
+        yield Sample(series.meaning.to, series.labels, sample.time, math.nan)
 
 
 def _with(labels: Labels, name: str, value: str) -> Labels:

@@ -106,3 +106,10 @@ def is_work(metric: str) -> bool:
 @cache
 def _foreign_work() -> frozenset[str]:
     return frozenset(name for d in dialects() if d.identity for name in d.meanings)
+
+
+@cache
+def is_counter(metric: str) -> bool:
+    """Whether it only rises, until its process begins anew."""
+    meant = (one.to for dialect in dialects() for one in dialect.meanings.get(metric, ()))
+    return any(name.endswith(("_total", *PARTS)) for name in (metric, *meant))

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from gpudiag.agent.history.fetching import Chunk
+from gpudiag.agent.history.names import is_counter
 from gpudiag.agent.recording.timeline import Columns, Floats
 
-COUNTERS = ("_total", "_count", "_bucket")
 GAP_SPACINGS = 5.0
 """After so many missing samples a series counts as silent, as everywhere in gpudiag."""
 
@@ -73,7 +73,7 @@ def utc(at: float) -> str:
 
 def _resets(column: Columns) -> int:
     (metric, _), _, values = column
-    return int((np.diff(values) < 0.0).any()) if metric.endswith(COUNTERS) else 0
+    return int((np.diff(values) < 0.0).sum()) if is_counter(metric) else 0
 
 
 def _moments(columns: Iterable[Columns]) -> Floats:

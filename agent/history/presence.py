@@ -173,7 +173,11 @@ def _spelled(dialect: Dialect, need: str) -> str:
         for one in meanings
         if one.to == OURS + need
     }
-    first, *others = sorted(ordered, key=lambda name: (name in _SINCE_4_6, ordered[name]))
+    # A counter may be spelled with `_total` as well, which is no field.
+    fields = (
+        name for name in ordered if name.removesuffix("_total") not in ordered.keys() - {name}
+    )
+    first, *others = sorted(fields, key=lambda name: (name in _SINCE_4_6, ordered[name]))
     newer = f" (from 4.6 on {others[-1]})" if others and others[-1] in _SINCE_4_6 else ""
     return first + newer
 

@@ -95,7 +95,7 @@ def test_a_uuid_gets_the_prefix_it_lacks():
 
 
 def test_names_of_no_dialect_pass_untouched():
-    other = Sample("node_load1", (), 1.0, 2.0)
+    other = Sample("node_boot_time_seconds", (), 1.0, 2.0)
     assert one(other) == [other]
 
 
@@ -130,3 +130,30 @@ def test_an_xid_gauge_with_its_code_among_the_labels_is_one_gauge():
     ]
     # What ended may be read once more beside its successor.
     assert translator.samples([gauge(0, 20.0), gauge(79, 30.0)]) == []
+
+
+def test_pressure_counted_in_seconds_becomes_a_share_of_time():
+    def waited(time, seconds):
+        name = "node_pressure_cpu_waiting_seconds_total"
+        return Sample(name, labels(instance="n1:9100"), time, seconds)
+
+    translator = Translator()
+    assert translator.samples([waited(10.0, 100.0)]) == []
+    (told,) = translator.samples([waited(25.0, 109.0)])
+    assert (told.metric, dict(told.labels)) == (
+        "gpudiag_host_pressure_ratio",
+        {"resource": "cpu", "kind": "some"},
+    )
+    assert told.value == pytest.approx(0.6)
+    # It began anew: what it rose by is not known.
+    assert translator.samples([waited(40.0, 3.0)]) == []
+    assert translator.samples([waited(55.0, 6.0)])[0].value == pytest.approx(0.2)
+
+
+def test_what_an_agent_says_of_its_host_is_believed_before_node_exporter():
+    own = Sample("gpudiag_host_memory_available_bytes", (), 10.0, 1e9)
+    other = Sample("node_memory_MemAvailable_bytes", labels(instance="n1:9100"), 10.0, 2e9)
+    translator = Translator()
+    assert translator.samples([other, own]) == [own]
+    late = other._replace(time=11.0 + BELIEVED_SECONDS)
+    assert [s.value for s in translator.samples([late])] == [2e9]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-DialectKind = Literal["plain", "clock_event_bits", "last_xid", "sum", "max"]
+DialectKind = Literal["plain", "clock_event_bits", "last_xid", "rate", "sum", "max"]
 How = Literal["ratio", "product"]
 
 
@@ -16,9 +16,10 @@ class Meaning:
 
     `to` may also be a name of the dialect's own, from which its `derived` metrics are made.
     `kind` is plain; clock_event_bits, a bit mask that becomes a series per reason; last_xid, a
-    gauge that holds the last code for ever and becomes a count of its changes; sum or max, several
-    series (of processes, of reasons) that are one of ours. Of the names of one `row` the one with
-    the least `order` counts, the rest are older spellings of it.
+    gauge that holds the last code for ever and becomes a count of its changes; rate, a counter
+    that becomes its increase a second since its last reading; sum or max, several series (of
+    processes, of reasons) that are one of ours. Of the names of one `row` the one with the least
+    `order` counts, the rest are older spellings of it.
 
     `where` says which series are meant, `unless` names beside which it does not count, `reads` the
     label in which the figure stands. `values` gives our word for a label's value, by our label and
