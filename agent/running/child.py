@@ -30,6 +30,8 @@ _FROM_KERNEL = 0x80
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
+LOOK_SECONDS = 1.0
+
 
 def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, int]:
     """Run the command to its end; gives its pid and its code, negative for a signal.
@@ -45,7 +47,10 @@ def run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, int]:
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
         )
         while child.poll() is None:
-            info = signal.sigwaitinfo(waited)
+            # Another thread of this process may have been given the SIGCHLD: it is looked again.
+            info = signal.sigtimedwait(waited, LOOK_SECONDS)
+            if info is None:
+                continue
             if info.si_signo != signal.SIGCHLD and info.si_code != _FROM_KERNEL:
                 child.send_signal(info.si_signo)
         return child.pid, child.returncode

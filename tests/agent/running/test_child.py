@@ -84,3 +84,20 @@ def test_the_environment_keeps_what_was_set(tmp_path):
 )
 def test_the_jobs_name(words, name):
     assert child.job_name(words) == name
+
+
+def test_a_death_that_another_thread_was_told_of_is_seen_all_the_same(monkeypatch):
+    real, over = signal.sigtimedwait, threading.Event()
+
+    def late(waited, seconds):
+        time.sleep(0.3)
+        return real(waited, seconds)
+
+    monkeypatch.setattr(child.signal, "sigtimedwait", late)
+    other = threading.Thread(target=over.wait)
+    other.start()
+    began = time.monotonic()
+    assert child.run(["false"], os.environ)[1] == 1
+    over.set()
+    other.join()
+    assert time.monotonic() - began < 10.0
