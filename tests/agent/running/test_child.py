@@ -93,7 +93,7 @@ def test_a_death_that_another_thread_was_told_of_is_seen_all_the_same(monkeypatc
         time.sleep(0.3)
         return real(waited, seconds)
 
-    monkeypatch.setattr(child.signal, "sigtimedwait", late)
+    monkeypatch.setattr(signal, "sigtimedwait", late)
     other = threading.Thread(target=over.wait)
     other.start()
     began = time.monotonic()
