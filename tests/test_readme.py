@@ -22,8 +22,10 @@ from gpudiag.probes.torch import features
 from gpudiag.probes.torch.current import CURRENT
 from gpudiag.probes.torch.guard import FAILURES
 from tests.agent.analysis.memory.seam import played
+from tests.agent.history.serving_day import last_hours
 from tests.allocsim.snapshot import dump
 from tests.running import RunningAgent
+from tests.tools import needs
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -107,7 +109,25 @@ def snapshots(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory):
+    running = last_hours(tmp_path_factory.mktemp("prometheus"))
+    yield running
+    running.stop()
+
+
+def asks_prometheus(command):
+    return "http://127.0.0.1:9090" in command
+
+
+@needs("prometheus", "prometheus")
+@pytest.mark.parametrize("command", [c for c in commands() if asks_prometheus(c)])
+def test_every_command_on_a_prometheus_runs(command, agent, snapshots, prometheus, tmp_path):
+    here = command.replace("http://127.0.0.1:9090", f"http://127.0.0.1:{prometheus.port}")
+    test_every_command_runs(here, agent, snapshots, tmp_path)
+
+
+@pytest.mark.parametrize("command", [c for c in commands() if not asks_prometheus(c)])
 def test_every_command_runs(command, agent, snapshots, tmp_path):
     here = command.replace("http://127.0.0.1:9440", f"http://127.0.0.1:{agent.port}")
     here = here.replace("/tmp/recording", str(tmp_path / "recording"))
