@@ -165,13 +165,23 @@ def _spread(question: Question, found: Listing, progress: Progress, count: int) 
         futures = [pool.submit(_work, index) for index in range(len(found.nodes))]
         with _interrupting(ended):
             _watch(futures, told, progress)
-    return [_result(future, node.name) for future, node in zip(futures, found.nodes, strict=True)]
+    short = "interrupted" if ended.is_set() else "its process was killed: too little memory?"
+    return [
+        _result(future, node.name, short) for future, node in zip(futures, found.nodes, strict=True)
+    ]
 
 
 @contextmanager
 def _interrupting(ended: Event) -> Iterator[None]:
-    """Ctrl-C asks the workers to end; each does after its present chunk."""
-    before = signal.signal(signal.SIGINT, lambda *_: ended.set())
+    """Ctrl-C asks the workers to end, each after its present chunk; a second one ends them now."""
+
+    def interrupted(*_: object) -> None:
+        if ended.is_set():
+            for process in multiprocessing.active_children():
+                process.kill()
+        ended.set()
+
+    before = signal.signal(signal.SIGINT, interrupted)
     try:
         yield
     finally:
@@ -189,8 +199,8 @@ def _watch(
             return
 
 
-def _result(future: Future[Judged], node: str) -> Judged:
+def _result(future: Future[Judged], node: str, short: str) -> Judged:
     try:
         return future.result()
     except BrokenProcessPool:
-        return Judged(node, failed="its process was killed: too little memory?")
+        return Judged(node, failed=short)
