@@ -125,8 +125,11 @@ class Judge:
         # What was critical then and is history by now is told as it was at its worst.
         if before is None or rank(finding) <= rank(before):
             self._last[key] = finding
-        if self._with_traces and finding.state == "firing":
-            self._traces[finding.id] = traces.of(finding, self._engine.window)
+        now = self._engine.window.now
+        if self._with_traces and finding.state == "firing" and traces.worth_it(finding, now):
+            self._traces[finding.id] = traces.of(finding, self._engine.window) or self._traces.get(
+                finding.id, []
+            )
 
     def _judged(self, end: float, cpu: float, failed: str) -> Judged:
         for finding in self._engine.book.findings():
