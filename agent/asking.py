@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -46,6 +47,11 @@ def bearer(token_file: Path | None) -> dict[str, str]:
     if not token:
         raise UsageError("this needs the agent's token: --token-file or GPUDIAG_TOKEN")
     return {"Authorization": f"Bearer {token}"}
+
+
+def signed(token_file: Path | None) -> dict[str, str]:
+    """The headers of a change that a person makes: the token, and the name for the audit."""
+    return {**bearer(token_file), "X-Actor": getpass.getuser()}
 
 
 def change(url: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> dict[str, Any]:

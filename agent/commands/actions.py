@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,18 +13,8 @@ import click
 from rich.table import Table
 
 from gpudiag.agent import asking
-from gpudiag.agent.asking import DEFAULT_URL
-from gpudiag.agent.commands import output
+from gpudiag.agent.commands import options, output
 from gpudiag.probes.errors import UsageError
-
-_agent = click.option(
-    "--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address."
-)
-_token = click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="A file with the token of actions.token; else the variable GPUDIAG_TOKEN.",
-)
 
 
 @click.group()
@@ -37,7 +26,7 @@ def command() -> None:
 
 
 @command.command("list")
-@_agent
+@options.agent
 @click.option("--json", "as_json", is_flag=True, help="One action a line, as the API gives it.")
 def listed(url: str, as_json: bool) -> None:
     """Show what was done, would be done, or waits for a person, newest first."""
@@ -54,8 +43,8 @@ def listed(url: str, as_json: bool) -> None:
 
 @command.command()
 @click.argument("plan")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def approve(plan: str, url: str, token_file: Path | None) -> None:
     """Say yes to the plan PLAN, which waits.
 
@@ -68,8 +57,8 @@ def approve(plan: str, url: str, token_file: Path | None) -> None:
 
 @command.command()
 @click.argument("plan")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def deny(plan: str, url: str, token_file: Path | None) -> None:
     """Say no to the plan PLAN: its finding is left to people."""
     _change(
@@ -78,20 +67,15 @@ def deny(plan: str, url: str, token_file: Path | None) -> None:
 
 
 @command.command("reset-breaker")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def reset_breaker(url: str, token_file: Path | None) -> None:
     """Let acting go on after too much of it did not help; look at `list` first."""
     _change(url, "/api/v1/breaker/reset", token_file, "the breaker is closed")
 
 
-def _answer(url: str, plan: str, said: str, token_file: Path | None) -> None:
-    path = f"/api/v1/actions/{quote(plan, safe='')}/{said}"
-    _change(url, path, token_file, f"no plan {plan} waits: `gpudiag actions list` shows them")
-
-
 def _change(url: str, path: str, token_file: Path | None, nothing: str) -> None:
-    headers = {**asking.bearer(token_file), "X-Actor": getpass.getuser()}
+    headers = asking.signed(token_file)
     answer = asking.change(url, path, headers)
     if not answer.get("done"):
         raise UsageError(nothing)

@@ -10,18 +10,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from gpudiag.agent import asking, files, probing, units
-from gpudiag.agent import config as configuration
-from gpudiag.agent.asking import DEFAULT_URL
+from gpudiag.agent import asking, files, units
 from gpudiag.agent.bundling import configuration as handed_on
 from gpudiag.agent.bundling import gather
 from gpudiag.agent.bundling.gather import Place
 from gpudiag.agent.bundling.pack import MANIFEST, Pack
 from gpudiag.agent.bundling.redact import Redactor, environment_secrets
-from gpudiag.agent.config import Config
-from gpudiag.agent.doctor.examine import examine
-from gpudiag.agent.doctor.rights import Process
-from gpudiag.agent.inventory import Inventory
+from gpudiag.agent.commands import options
+from gpudiag.agent.doctor.examine import examine_here
 from gpudiag.agent.state import state_folder
 from gpudiag.probes.errors import UsageError
 
@@ -34,7 +30,7 @@ DEADLINE_SECONDS = 20.0
 @click.option(
     "-o", "--out", required=True, type=click.Path(path_type=Path), help="A .tar.gz, written anew."
 )
-@click.option("--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address.")
+@options.agent
 @click.option(
     "--state", type=click.Path(path_type=Path), help="Its state; else as the agent has it."
 )
@@ -79,16 +75,7 @@ def _configuration(pack: Pack, text: str, redactor: Redactor) -> None:
 
 
 def _doctor(pack: Pack, path: Path | None, redactor: Redactor) -> None:
-    config = configuration.load(path) if path else Config()
-    inventory = Inventory(patience=0.0)
-    seen = examine(
-        config,
-        probing.build(config, inventory),
-        Process(os.environ, os.geteuid()),
-        observe=inventory.observe,
-        seconds=LOOK_SECONDS,
-        deadline=DEADLINE_SECONDS,
-    )
+    seen = examine_here(path, seconds=LOOK_SECONDS, deadline=DEADLINE_SECONDS)
     plain = msgspec.json.decode(msgspec.json.encode(seen.to_json()))
     pack.plain("doctor.json", redactor.plain(plain))
 

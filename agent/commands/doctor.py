@@ -15,14 +15,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from gpudiag.agent import config as configuration
-from gpudiag.agent import probing, units
+from gpudiag.agent import units
 from gpudiag.agent.commands import doctor_files, output
-from gpudiag.agent.config import Config
-from gpudiag.agent.doctor.examine import Examination, examine
+from gpudiag.agent.doctor.examine import Examination, examine_here
 from gpudiag.agent.doctor.report import WORDS, Line, State, exit_code, rank
-from gpudiag.agent.doctor.rights import Process
-from gpudiag.agent.inventory import Inventory
 from gpudiag.probes.catalog import Severity
 from gpudiag.probes.errors import GpudiagError
 
@@ -78,17 +74,7 @@ def command(
         _tell_files(asked, as_json=as_json)
         ctx.exit(exit_code(asked, [], fail_on))
     logging.basicConfig(level=logging.ERROR)
-    config = configuration.load(path) if path else Config()
-    # The rules run once, at the end: the kernel's log need not wait for the GPUs' addresses.
-    inventory = Inventory(patience=0.0)
-    found = examine(
-        config,
-        probing.build(config, inventory),
-        Process(os.environ, os.geteuid()),
-        observe=inventory.observe,
-        seconds=units.seconds(span),
-        deadline=units.seconds(deadline),
-    )
+    found = examine_here(path, seconds=units.seconds(span), deadline=units.seconds(deadline))
     if as_json:
         click.echo(json.dumps(found.to_json()))
     else:

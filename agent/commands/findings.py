@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,23 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudiag.agent import asking, files, units
-from gpudiag.agent.asking import DEFAULT_URL
-from gpudiag.agent.commands import output
+from gpudiag.agent.commands import options, output
 from gpudiag.agent.exporters import words
 from gpudiag.probes.errors import UsageError
 
-_agent = click.option(
-    "--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address."
-)
-_token = click.option(
-    "--token-file",
-    type=click.Path(path_type=Path),
-    help="A file with the token of actions.token; else the variable GPUDIAG_TOKEN.",
-)
-
 
 @click.group(invoke_without_command=True)
-@_agent
+@options.agent
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, as the API gives it.")
 @click.pass_context
 def command(ctx: click.Context, url: str, as_json: bool) -> None:
@@ -56,8 +45,8 @@ def command(ctx: click.Context, url: str, as_json: bool) -> None:
 @click.argument("finding")
 @click.option("--for", "span", required=True, help="How long you are on it, such as 2h.")
 @click.option("--reason", required=True, help="What you do, for whoever looks next.")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def ack(finding: str, span: str, reason: str, url: str, token_file: Path | None) -> None:
     """Say that you are on FINDING, an id of the list: it goes on, and the agent does not act.
 
@@ -70,8 +59,8 @@ def ack(finding: str, span: str, reason: str, url: str, token_file: Path | None)
 
 @command.command()
 @click.argument("finding")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def withdraw(finding: str, url: str, token_file: Path | None) -> None:
     """Say that nobody is on FINDING any more.
 
@@ -86,8 +75,8 @@ def withdraw(finding: str, url: str, token_file: Path | None) -> None:
 @click.argument("said", type=click.Choice(["right", "wrong"]))
 @click.argument("cause", default="")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the draft here too.")
-@_agent
-@_token
+@options.agent
+@options.token_file
 def verdict(
     finding: str, said: str, cause: str, out: Path | None, url: str, token_file: Path | None
 ) -> None:
@@ -109,7 +98,7 @@ def verdict(
 def _tell(
     url: str, finding: str, what: str, token_file: Path | None, body: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    headers = {**asking.bearer(token_file), "X-Actor": getpass.getuser()}
+    headers = asking.signed(token_file)
     path = f"/api/v1/findings/{quote(finding, safe='')}/{what}"
     told = asking.change(url, path, headers, json.dumps(body).encode() if body else b"")
     if not told.get("done"):

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from gpudiag.agent import units
-from gpudiag.agent.asking import DEFAULT_URL, told
-from gpudiag.agent.commands import output
+from gpudiag.agent.asking import told
+from gpudiag.agent.commands import options, output
 from gpudiag.probes.errors import UsageError
 
 
 @click.command()
-@click.option("--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address.")
+@options.agent
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, as the API gives it.")
 @click.option("--since", help="What fired within this time, such as 12h; kept for 30 days.")
 @click.option("--at", help="What was firing then: 2026-12-01T03:10, local time unless it says Z.")

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.text import Text
 
 from gpudiag.agent import rank_table
-from gpudiag.agent.asking import DEFAULT_URL, listed
-from gpudiag.agent.commands import output
+from gpudiag.agent.asking import listed
+from gpudiag.agent.commands import options, output
 from gpudiag.probes.errors import GpudiagError
 
 REFRESH_SECONDS = 1.0
@@ -22,7 +22,7 @@ UNBOUNDED = 250
 
 
 @click.command()
-@click.option("--agent", "url", default=DEFAULT_URL, show_default=True, help="The agent's address.")
+@options.agent
 @click.option("--once", is_flag=True, help="Show it once and end.")
 def command(url: str, once: bool) -> None:
     """Watch the ranks of training jobs beside their GPUs; Ctrl-C ends it.

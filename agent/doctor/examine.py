@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gpudiag.agent import config as configuration
+from gpudiag.agent import probing
 from gpudiag.agent.clock import Clock
 from gpudiag.agent.config import Config
 from gpudiag.agent.doctor import driver, environment, gpus, host, kernel, network, rights
@@ -17,6 +19,7 @@ from gpudiag.agent.doctor.rights import Process
 from gpudiag.agent.engine import Engine, window_for
 from gpudiag.agent.findings.book import Book
 from gpudiag.agent.findings.finding import Finding
+from gpudiag.agent.inventory import Inventory
 from gpudiag.agent.rules.contract import Rule, Unknown
 from gpudiag.probes import Probe
 from gpudiag.probes.disks import local_space
@@ -37,6 +40,21 @@ class Examination:
             "lines": [asdict(line) for line in self.lines],
             "findings": [finding.to_json() for finding in self.findings],
         }
+
+
+def examine_here(path: Path | None, *, seconds: float, deadline: float) -> Examination:
+    """Examine this machine as this process sees it, by the configuration at `path`, if any."""
+    config = configuration.load(path) if path else Config()
+    # The rules run once, at the end: the kernel's log need not wait for the GPUs' addresses.
+    inventory = Inventory(patience=0.0)
+    return examine(
+        config,
+        probing.build(config, inventory),
+        Process(os.environ, os.geteuid()),
+        observe=inventory.observe,
+        seconds=seconds,
+        deadline=deadline,
+    )
 
 
 def examine(

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gpudiag.agent.exporters.answering import answered
-from gpudiag.agent.exporters.control import MAX_ACTOR, refused
+from gpudiag.agent.exporters.control import actor, refused
 from gpudiag.probes.errors import GpudiagError, UsageError
 
 MAX_BODY = 4096
@@ -75,11 +75,10 @@ def _telling(oncall: OnCall, tell: Told) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         if refusal := refused(oncall.token, request):
             return refusal
-        who = request.headers.get("x-actor", "") or "someone with the token"
         try:
             body = await _body(request)
             finding = request.path_params["finding"]
-            said = await asyncio.to_thread(tell, finding, body, who[:MAX_ACTOR])
+            said = await asyncio.to_thread(tell, finding, body, actor(request))
         except UsageError as error:
             return answered({"error": str(error)}, 400)
         except (GpudiagError, OSError) as error:

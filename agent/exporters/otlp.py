@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpudiag.agent.exporters.otlp_sending import Standing, Ticker
-from gpudiag.agent.exporters.view import Snapshots
-from gpudiag.agent.scheduler import ProbeStatus
+from gpudiag.agent.exporters.otlp_sending import Pusher
+from gpudiag.agent.exporters.view import Snapshot, Snapshots
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
 _LIBRARY = "opentelemetry.exporter"
 
 
-class OtlpPusher:
-    """A thread that sends a snapshot every `interval` seconds; a dead collector only counts.
+class OtlpPusher(Pusher):
+    """Sends the whole snapshot every `interval` seconds; the SDK it needs is some 15 MiB.
 
     `endpoint` is the full URL (`http://collector:4318/v1/metrics`), `headers` go with each
     request, `timeout` bounds one export with its retries, in seconds.
@@ -37,36 +35,12 @@ class OtlpPusher:
         headers: Mapping[str, str] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._snapshots = snapshots
+        super().__init__(snapshots, "otlp", "metrics", endpoint, interval)
         self._endpoint = endpoint
         self._timeout = timeout
         self._headers = dict(headers or {})
         self._environ = environ
-        self._standing = Standing("otlp", "metrics", endpoint)
-        self._ticker = Ticker("otlp", interval, self._push)
         self._ways: tuple[OTLPMetricExporter, Converter, _LastWords] | None = None
-
-    @property
-    def sent(self) -> int:
-        """How many exports the collector took."""
-        return self._standing.sent
-
-    @property
-    def failed(self) -> int:
-        """How many it did not take."""
-        return self._standing.failed
-
-    def start(self) -> None:
-        """Begin to push; the SDK is imported in the thread, some 15 MiB."""
-        self._ticker.thread.start()
-
-    def stop(self) -> None:
-        """End soon; an export under way is abandoned with the process."""
-        self._ticker.stop()
-
-    def status(self) -> ProbeStatus:
-        """How pushing goes, in the shape of a probe's state."""
-        return self._standing.status
 
     def _begin(self) -> tuple[OTLPMetricExporter, Converter, _LastWords]:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -79,18 +53,12 @@ class OtlpPusher:
         )
         return exporter, Converter(resource(self._snapshots.get().info, self._environ)), said
 
-    def _push(self) -> None:
-        began, now = time.monotonic(), 0.0
-        try:
-            self._ways = self._ways or self._begin()
-            exporter, converter, said = self._ways
-            snapshot = self._snapshots.get()
-            said.text, now = "", snapshot.now
-            result = exporter.export(converter.convert(snapshot))
-            error = "" if result.name == "SUCCESS" else said.text or "the export failed"
-        except Exception as unforeseen:  # the collector's trouble must never be the agent's
-            error = f"{type(unforeseen).__name__}: {unforeseen}"
-        self._standing.note(error, now, time.monotonic() - began)
+    def _round(self, snapshot: Snapshot) -> str:
+        self._ways = self._ways or self._begin()
+        exporter, converter, said = self._ways
+        said.text = ""
+        result = exporter.export(converter.convert(snapshot))
+        return "" if result.name == "SUCCESS" else said.text or "the export failed"
 
 
 class _LastWords(logging.Handler):

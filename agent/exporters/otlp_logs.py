@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from gpudiag.agent.exporters.otlp_events import Changes, Happening
-from gpudiag.agent.exporters.otlp_sending import Standing, Ticker
-from gpudiag.agent.exporters.view import AgentInfo, Snapshots
-from gpudiag.agent.scheduler import ProbeStatus
+from gpudiag.agent.exporters.otlp_sending import Pusher
+from gpudiag.agent.exporters.view import AgentInfo, Snapshot, Snapshots
 from gpudiag.probes.errors import GpudiagError, UsageError
-
-log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000
 """Events kept for a collector that is away; beyond them the oldest are lost, and counted."""
@@ -45,7 +40,14 @@ class _Stay(HTTPRedirectHandler):
 _OPENER = build_opener(_Stay)
 
 
-class OtlpLogPusher:
+class _Answer(NamedTuple):
+    """What came of one request: "" or why it did not arrive, and whether to send it again."""
+
+    error: str
+    retry: bool
+
+
+class OtlpLogPusher(Pusher):
     """Sends what changed every `interval` seconds, each event once, in one attempt at a time.
 
     `endpoint` is the full URL (`http://collector:4318/v1/logs`); `actions` gives the ledger as the
@@ -65,8 +67,8 @@ class OtlpLogPusher:
     ) -> None:
         if not endpoint.startswith(("http://", "https://")):
             raise UsageError(f"{endpoint!r} is no address: write http://HOST:4318/v1/logs")
+        super().__init__(snapshots, "otlp-logs", "findings", endpoint, interval)
         self.lost = 0
-        self._snapshots = snapshots
         self._endpoint = endpoint
         self._actions = actions
         self._timeout = timeout
@@ -74,40 +76,12 @@ class OtlpLogPusher:
         self._environ = environ
         self._changes = Changes()
         self._waiting: deque[Happening] = deque()
-        self._standing = Standing("otlp-logs", "findings", endpoint)
-        self._ticker = Ticker("otlp-logs", interval, self.push)
 
-    def start(self) -> None:
-        """Begin to push; the protocol's messages are imported in the thread."""
-        self._ticker.thread.start()
-
-    def stop(self) -> None:
-        """End soon; an export under way is abandoned with the process."""
-        self._ticker.stop()
-
-    def status(self) -> ProbeStatus:
-        """How pushing goes, in the shape of a probe's state."""
-        return self._standing.status
-
-    @property
-    def sent(self) -> int:
-        """How many requests the collector took."""
-        return self._standing.sent
-
-    def push(self) -> None:
-        """One round: what changed, after what waits; never raises."""
-        began, now = time.monotonic(), 0.0
-        try:
-            snapshot = self._snapshots.get()
-            now = snapshot.now
-            self._gather(self._changes.of_findings(snapshot))
-            self._gather(self._changes.of_actions(self._ledger()))
-            if not self._waiting:
-                return
-            error = self._send(snapshot.info, now)
-        except Exception as unforeseen:  # the collector's trouble must never be the agent's
-            error = f"{type(unforeseen).__name__}: {unforeseen}"
-        self._standing.note(error, now, time.monotonic() - began)
+    def _round(self, snapshot: Snapshot) -> str | None:
+        """What changed, after what waits."""
+        self._gather(self._changes.of_findings(snapshot))
+        self._gather(self._changes.of_actions(self._ledger()))
+        return self._send(snapshot.info, snapshot.now) if self._waiting else None
 
     def _ledger(self) -> Sequence[Mapping[str, Any]]:
         try:
@@ -146,9 +120,3 @@ class OtlpLogPusher:
                 return _Answer(f"{error.code} {error.reason}", retry=error.code in _LATER)
         except (OSError, HTTPException, ValueError) as error:
             return _Answer(str(getattr(error, "reason", error)), retry=True)
-
-
-class _Answer:
-    def __init__(self, error: str, *, retry: bool) -> None:
-        self.error = error
-        self.retry = retry

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable
+import time
+from abc import ABC, abstractmethod
 
+from gpudiag.agent.exporters.view import Snapshot, Snapshots
 from gpudiag.agent.scheduler import ProbeStatus
 
 log = logging.getLogger(__name__)
@@ -43,19 +45,59 @@ class Standing:
         self.status = ProbeStatus(was.name, False, detail, was.last_success, took)
 
 
-class Ticker:
-    """A thread that calls `push` every `interval` seconds until it is stopped."""
+class Pusher(ABC):
+    """A thread that sends what a snapshot holds every `interval` seconds; failures only count.
 
-    def __init__(self, name: str, interval: float, push: Callable[[], None]) -> None:
+    `name` is its own, `what` it sends and `endpoint` the full address, for those who are told.
+    """
+
+    def __init__(
+        self, snapshots: Snapshots, name: str, what: str, endpoint: str, interval: float
+    ) -> None:
+        self._snapshots = snapshots
+        self._standing = Standing(name, what, endpoint)
         self._interval = interval
-        self._push = push
         self._stop = threading.Event()
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to push; what is heavy is imported in the thread."""
+        self._thread.start()
 
     def stop(self) -> None:
         """End soon; an export under way is abandoned with the process."""
         self._stop.set()
 
+    def status(self) -> ProbeStatus:
+        """How pushing goes, in the shape of a probe's state."""
+        return self._standing.status
+
+    @property
+    def sent(self) -> int:
+        """How many requests the collector took."""
+        return self._standing.sent
+
+    @property
+    def failed(self) -> int:
+        """How many it did not take."""
+        return self._standing.failed
+
+    def push(self) -> None:
+        """One round; never raises."""
+        began, now = time.monotonic(), 0.0
+        try:
+            snapshot = self._snapshots.get()
+            now = snapshot.now
+            error = self._round(snapshot)
+        except Exception as unforeseen:  # the collector's trouble must never be the agent's
+            error = f"{type(unforeseen).__name__}: {unforeseen}"
+        if error is not None:
+            self._standing.note(error, now, time.monotonic() - began)
+
+    @abstractmethod
+    def _round(self, snapshot: Snapshot) -> str | None:
+        """Send: "" where it arrived, else why not; None where there was nothing to send."""
+
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
-            self._push()
+            self.push()

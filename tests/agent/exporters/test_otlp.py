@@ -45,7 +45,7 @@ def push(view: FakeView) -> Iterator[Callable[..., OtlpPusher]]:
     yield start
     for pusher in pushers:
         pusher.stop()
-        pusher._ticker.thread.join()
+        pusher._thread.join()
 
 
 @pytest.fixture

@@ -224,8 +224,8 @@ def test_it_runs_by_itself_until_it_is_stopped(node: FakeView, collector: Collec
         assert time.monotonic() < deadline
         time.sleep(0.02)
     sender.stop()
-    sender._ticker.thread.join(10)
-    assert not sender._ticker.thread.is_alive()
+    sender._thread.join(10)
+    assert not sender._thread.is_alive()
 
 
 def test_an_address_that_is_none_is_refused(node: FakeView) -> None:
