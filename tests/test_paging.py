@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from gpudiag.alerts.alertmanager import RECEIVERS, TEMPLATES
 from gpudiag.alerts.shape import RUNBOOKS
+from tests.alertmanager import alertmanager, running
 from tests.prometheus import RunningPrometheus
 from tests.running import free_port, wait_for
 from tests.tools import needs
@@ -78,45 +77,6 @@ def sped(rules: str, agent: str) -> str:
 
 
 @contextmanager
-def running(*command: str | Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as out:
-        process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(10)
-
-
-def answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-@contextmanager
-def alertmanager(folder: Path, pager: Pager) -> Iterator[int]:
-    port = free_port()
-    shipped = files("gpudiag.alerts.generated")
-    config = shipped.joinpath("alertmanager.yaml").read_text().replace(RECEIVERS, pager.url)
-    quick = re.sub(r"(group_wait|group_interval): \w+", r"\1: 1s", config)
-    (folder / "alertmanager.yml").write_text(quick)
-    (folder / TEMPLATES).write_text(shipped.joinpath(TEMPLATES).read_text())
-    command = [
-        "prometheus-alertmanager",
-        f"--config.file={folder}/alertmanager.yml",
-        f"--storage.path={folder}/alertmanager",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--cluster.listen-address=",
-    ]
-    with running(*command, log=folder / "alertmanager.log"):
-        wait_for(lambda: answers(f"http://127.0.0.1:{port}/-/ready"), 30)
-        yield port
-
-
-@contextmanager
 def prometheus(folder: Path, agent: str, manager: int) -> Iterator[RunningPrometheus]:
     shipped = files("gpudiag.alerts.generated").joinpath("gpudiag.rules.yaml").read_text()
     (folder / "rules.yaml").write_text(sped(shipped, agent))
@@ -146,7 +106,7 @@ def test_it_is_paged_with_links_that_lead_somewhere_resolves_and_a_dead_agent_is
     agent = f"http://{address}"
     replay = (sys.executable, "-m", "gpudiag.agent", "agent", "--replay", INCIDENT)
     with (
-        alertmanager(tmp_path, pager) as manager,
+        alertmanager(tmp_path, pager.url) as manager,
         prometheus(tmp_path, agent, manager),
         running(
             *replay, "--speed", str(SPEED), "--listen", address, log=tmp_path / "agent.log"

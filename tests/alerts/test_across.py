@@ -1,14 +1,13 @@
 """Alerts over several series, on a real promtool: nodes of one job, a server, agents."""
 
 import re
-import subprocess
 
 import pytest
-import yaml
 
 from gpudiag.alerts import agents, cross_node, exporters, raw
 from gpudiag.probes.catalog.dialects import dialects
-from tests.alerts.test_rules import GENERATED, RAW
+from tests.alerts import promtool
+from tests.alerts.test_rules import RAW
 from tests.tools import needs
 
 RANKS = [(rank, f"n{rank // 2}") for rank in range(8)]
@@ -155,16 +154,6 @@ EXPORTERS = [
 ]
 
 
-def one(name, minute, series, count):
-    expr = f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)'
-    check = {"expr": expr, "eval_time": f"{minute}m"}
-    return {
-        "interval": "30s",
-        "input_series": [{"series": key, "values": text} for key, text in series.items()],
-        "promql_expr_test": [{**check, "exp_samples": [{"labels": "{}", "value": count}]}],
-    }
-
-
 @needs("promtool", "prometheus")
 @pytest.mark.parametrize("name", CASES)
 def test_it_fires_once_and_stays_quiet(name, tmp_path):
@@ -177,20 +166,12 @@ def test_so_it_does_on_what_exporters_tell_without_an_agent(case, tmp_path):
     tried(tmp_path, "exporters.rules.yaml", *case)
 
 
-def tried(tmp_path, rule_file, name, minute, bad, good):
-    test = {
-        "rule_files": [str(GENERATED / rule_file)],
-        "evaluation_interval": "30s",
-        "tests": [one(name, minute, bad, 1), one(name, minute, good, 0)],
-    }
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test))
-    done = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def tried(folder, rules, name, minute, bad, good):
+    tests = [
+        promtool.firing(name, f"{minute}m", series, count)
+        for series, count in ((bad, 1), (good, 0))
+    ]
+    promtool.passes(folder, tests, rules=rules)
 
 
 def test_every_alert_that_is_no_findings_has_its_case():

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
-from gpudiag.alerts import alertmanager, rules
+from gpudiag.agent.findings.finding import subject_label
+from gpudiag.alerts import raw
+from gpudiag.alerts.alertmanager import TEMPLATES
+from tests.alertmanager import alertmanager
+from tests.alerts.promtool import GENERATED
+from tests.alerts.test_rules import first_firing
 from tests.tools import needs
 
-GENERATED = Path(__file__).parents[2] / "alerts/generated"
 CONFIG = GENERATED / "alertmanager.yaml"
 
 pytestmark = needs("amtool", "prometheus-alertmanager")
@@ -43,16 +49,45 @@ def test_the_severity_decides_who_is_told(severity: str, receiver: str) -> None:
     assert amtool(*route, f"--verify.receivers={receiver}", *labels).strip() == receiver
 
 
-def test_every_raw_alert_can_be_silenced_by_the_finding_of_the_same() -> None:
-    raw = [
-        r for g in rules.groups() for r in g["rules"] if r.get("alert", "").startswith("GpudiagRaw")
-    ]
-    names = {rule["alert"] for g in rules.groups() for rule in g["rules"] if "alert" in rule}
-    for rule in raw:
-        assert rules.alert_name(rule["labels"]["symptom"]) in names
-        assert "$labels" in rule["labels"]["subject"]
-    (first, *_) = alertmanager.configuration()["inhibit_rules"]
-    assert first["equal"] == ["instance", "symptom", "subject"]
+HOT = {"instance": "n1:9440", "symptom": "thermal-throttle", "subject": "uuid=GPU-3"}
+SAID = {"alertname": "GpudiagThermalThrottle", "severity": "warning", **HOT}
+SEEN = {"alertname": "GpudiagRawThermalThrottle", "severity": "warning", **HOT}
+BLIND = {"alertname": "GpudiagAgentBlind", "severity": "warning", "instance": "n1:9440"}
+WEDGED = {"alertname": "GpudiagNvmlWedged", "severity": "critical", "symptom": "nvml-wedged"}
+
+
+@needs("prometheus-alertmanager", "prometheus-alertmanager")
+@pytest.mark.parametrize(
+    ("root", "other", "quiet"),
+    [
+        (SAID, SEEN, True),
+        (SAID, SEEN | {"subject": "uuid=GPU-4"}, False),
+        (SAID, SEEN | {"instance": "n2:9440"}, False),
+        (SEEN | {"severity": "critical"}, SAID, False),
+        (SAID | {"severity": "critical"}, SAID, True),
+        (WEDGED | {"instance": "n1:9440"}, BLIND | {"probe": "nvml"}, True),
+        (WEDGED | {"instance": "n1:9440"}, BLIND | {"probe": "disk"}, False),
+    ],
+)
+def test_a_cause_silences_its_consequence_and_nothing_else(root, other, quiet, tmp_path) -> None:
+    with alertmanager(tmp_path, "http://127.0.0.1:1") as port:
+        url = f"http://127.0.0.1:{port}/api/v2/alerts"
+        body = json.dumps([{"labels": root}, {"labels": other}]).encode()
+        urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=5).close()
+        with urlopen(url, timeout=5) as answer:
+            told = json.load(answer)
+    (state,) = (alert["status"] for alert in told if alert["labels"] == other)
+    assert bool(state["inhibitedBy"]) == quiet
+
+
+@pytest.mark.parametrize("rule", list(raw.rules()), ids=lambda rule: rule["alert"])
+def test_a_raw_alert_is_labelled_as_the_finding_that_silences_it(rule) -> None:
+    symptom = rule["labels"]["symptom"]
+    finding, _ = first_firing(symptom)
+    named = re.sub(
+        r"{{ \$labels\.(\w+) }}", lambda m: dict(finding.subject)[m[1]], rule["labels"]["subject"]
+    )
+    assert named == subject_label(finding.subject)
 
 
 def test_the_texts_say_what_whose_and_where_to_go_on(tmp_path: Path) -> None:
@@ -76,7 +111,7 @@ def test_the_texts_say_what_whose_and_where_to_go_on(tmp_path: Path) -> None:
         "externalURL": "http://am",
     }
     (tmp_path / "data.json").write_text(json.dumps(data))
-    render = ["template", "render", f"--template.glob={GENERATED / alertmanager.TEMPLATES}"]
+    render = ["template", "render", f"--template.glob={GENERATED / TEMPLATES}"]
     render.append(f"--template.data={tmp_path / 'data.json'}")
     title = amtool(*render, '--template.text={{ template "gpudiag.title" . }}')
     assert title.strip() == "[FIRING:1] critical: GpudiagGpuXid (xid-79)"

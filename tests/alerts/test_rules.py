@@ -1,11 +1,9 @@
 """The alert rules: generated, accepted by promtool, firing and quiet on replayed incidents."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from gpudiag.agent.cli import root
@@ -14,10 +12,10 @@ from gpudiag.agent.replay import fresh_engine, load, replay
 from gpudiag.agent.rules import RULES
 from gpudiag.alerts import files, rules
 from gpudiag.probes import catalog
+from tests.alerts import promtool
 from tests.tools import needs
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ROOT / "alerts" / "generated"
 EVERY = [rule for group in rules.groups() for rule in group["rules"]]
 ALL = [rule for rule in EVERY if "alert" in rule]
 RECORDED = [rule for rule in EVERY if "record" in rule]
@@ -26,7 +24,9 @@ STEP = 15
 
 def test_the_committed_files_are_those_that_would_be_written():
     for name, text in files.files().items():
-        assert (GENERATED / name).read_text() == text, "renew them: python -m gpudiag.alerts"
+        assert (promtool.GENERATED / name).read_text() == text, (
+            "renew them: python -m gpudiag.alerts"
+        )
 
 
 def test_every_symptom_has_its_alert():
@@ -59,12 +59,9 @@ def test_the_critical_xids_are_those_of_the_catalogue():
 
 
 @needs("promtool", "prometheus")
-def test_promtool_has_nothing_to_say():
-    check = ["promtool", "check", "rules", "--lint=all", "--lint-fatal"]
-    done = subprocess.run(
-        [*check, GENERATED / "gpudiag.rules.yaml"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("name", promtool.RULE_FILES)
+def test_promtool_has_nothing_to_say(name):
+    promtool.accepted("check", "rules", "--lint=all", "--lint-fatal", promtool.GENERATED / name)
 
 
 def first_firing(symptom):
@@ -106,25 +103,18 @@ def promtool_test(symptom):
     series = {"series": f"gpudiag_finding_active{{{pairs}}}", "values": values}
     build = {"series": 'gpudiag_build_info{version="0"}', "values": "1x10000"}
     return {
-        "rule_files": [str(GENERATED / "gpudiag.rules.yaml")],
-        "evaluation_interval": f"{STEP}s",
-        "tests": [
-            {"interval": f"{STEP}s", "input_series": [series, build], "promql_expr_test": checks}
-        ],
+        "interval": f"{STEP}s",
+        "input_series": [series, build],
+        "promql_expr_test": checks,
     }
 
 
 @needs("promtool", "prometheus")
 @pytest.mark.parametrize("symptom", sorted(RULES))
 def test_the_alert_follows_the_replayed_finding(symptom, tmp_path):
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(promtool_test(symptom)))
-    done = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
+    promtool.passes(
+        tmp_path, [promtool_test(symptom)], rules="gpudiag.rules.yaml", every=f"{STEP}s"
     )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 RAW = [
@@ -160,37 +150,12 @@ RAW = [
     ("alert", "series", "bad", "good"), RAW, ids=[f"{row[0]}-{n}" for n, row in enumerate(RAW)]
 )
 def test_a_raw_alert_fires_and_stays_quiet(alert, series, bad, good, tmp_path):
-    build = {"series": 'gpudiag_build_info{version="0"}', "values": "1x60"}
-
-    def one(values, count):
-        expr = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
-        check = {
-            "expr": expr,
-            "eval_time": "14m",
-            "exp_samples": [{"labels": "{}", "value": count}],
-        }
-        return {
-            "interval": "30s",
-            "input_series": [
-                {"series": series, "values": values},
-                *([] if series == "gpudiag_build_info" else [build]),
-            ],
-            "promql_expr_test": [check],
-        }
-
-    test = {
-        "rule_files": [str(GENERATED / "gpudiag.rules.yaml")],
-        "evaluation_interval": "30s",
-        "tests": [one(bad, 1), one(good, 0)],
-    }
-    (tmp_path / "test.yaml").write_text(yaml.safe_dump(test))
-    done = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    build = {'gpudiag_build_info{version="0"}': "1x60"} if series != "gpudiag_build_info" else {}
+    tests = [
+        promtool.firing(alert, "14m", {series: values, **build}, count)
+        for values, count in ((bad, 1), (good, 0))
+    ]
+    promtool.passes(tmp_path, tests, rules="gpudiag.rules.yaml")
 
 
 def test_they_can_be_exported(tmp_path):
