@@ -34,10 +34,6 @@ def rules() -> Iterator[Rule]:
         " overloaded, or a clock is off.",
         hold="10m",
     )
-    yield from _more()
-
-
-def _more() -> Iterator[Rule]:
     yield alert(
         "GpudiagAgentGone",
         "up == 0 and on (instance) last_over_time(gpudiag_build_info[6h])",
@@ -64,6 +60,11 @@ def _more() -> Iterator[Rule]:
         " the agent does not read fast enough.",
         hold="10m",
     )
+    yield from _acting()
+
+
+def _acting() -> Iterator[Rule]:
+    """What an agent may still do, and what it does in vain."""
     yield alert(
         "GpudiagActionBudgetUsed",
         "gpudiag_action_budget_remaining == 0",

@@ -10,10 +10,10 @@ from gpudiag.agent.analysis.causes import Cause, Reading
 from gpudiag.agent.analysis.oom_meaning import meanings
 from gpudiag.agent.analysis.oom_text import OomText
 from gpudiag.agent.analysis.oom_words import size
+from gpudiag.probes.catalog import gravity
 
 HOST = "host-memory-pressure"
 INTERRUPTED = "training-interrupted"
-_RANKS = ("critical", "warning", "info")
 
 
 def explain(text: str) -> Reading:
@@ -23,7 +23,7 @@ def explain(text: str) -> Reading:
     found += kernel_causes.causes(kernel_causes.find(lines))
     found += _of_programs(lines, found)
     found = _folded(found)
-    found.sort(key=lambda c: (bool(c.consequence_of), _RANKS.index(c.severity), -c.confidence))
+    found.sort(key=lambda c: (bool(c.consequence_of), -gravity(c.severity), -c.confidence))
     return Reading(len(lines), tuple(found))
 
 

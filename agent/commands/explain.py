@@ -14,6 +14,7 @@ from gpudiag.agent import pages
 from gpudiag.agent.analysis.causes import Cause, Reading
 from gpudiag.agent.commands import explaining, output
 from gpudiag.agent.commands.explaining import Given
+from gpudiag.probes.catalog import gravity
 from gpudiag.probes.errors import UsageError
 
 _STYLES = {"info": "blue", "warning": "yellow", "critical": "bold red"}
@@ -39,8 +40,8 @@ def command(ctx: click.Context, *, files: tuple[Path, ...], as_json: bool, fail_
         click.echo(json.dumps(_json(reading, given)))
     else:
         _show(reading, given)
-    limit = output.SEVERITIES.index(fail_on)
-    grave = [c for c in reading.causes if output.SEVERITIES.index(c.severity) >= limit]
+    limit = gravity(fail_on)
+    grave = [c for c in reading.causes if gravity(c.severity) >= limit]
     ctx.exit(int(any(not c.consequence_of for c in grave)))
 
 

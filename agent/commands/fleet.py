@@ -20,7 +20,7 @@ from gpudiag.agent.commands.fleet_screen import screen
 from gpudiag.agent.fleet.model import Fault, NodeState
 from gpudiag.agent.fleet.view import Chosen, View, part, view
 from gpudiag.agent.history.client import Client
-from gpudiag.probes.catalog import Severity
+from gpudiag.probes.catalog import SEVERITIES, Severity
 from gpudiag.probes.errors import GpudiagError
 
 _UNBOUNDED = 250
@@ -30,9 +30,7 @@ _UNBOUNDED = 250
 @with_access
 @click.option("--job", default="", help="Only this training job, its nodes and what is on them.")
 @click.option("--node", default="", help="Only this node.")
-@click.option(
-    "--severity", type=click.Choice(output.SEVERITIES), default="info", help="The least shown."
-)
+@click.option("--severity", type=click.Choice(SEVERITIES), default="info", help="The least shown.")
 @click.option("--at", help="As it was then: 2026-12-01T03:10, or seconds; now, if left out.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Rows a table."

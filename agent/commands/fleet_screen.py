@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gpudiag.agent.fleet.losses import Loss
-from gpudiag.agent.fleet.model import SEVERITIES, Fault
+from gpudiag.agent.fleet.model import Fault
 from gpudiag.agent.fleet.view import View
 from gpudiag.agent.history.noticed import utc
+from gpudiag.probes.catalog import SEVERITIES
 
 _STYLES = {"info": "blue", "warning": "yellow", "critical": "bold red"}
 _DRAINS = 3
@@ -29,7 +30,7 @@ def screen(found: View, url: str, limit: int) -> RenderableType:
 
 
 def _head(found: View, url: str) -> Iterator[Text]:
-    counts = {s: sum(fault.severity == s for fault in found.faults) for s in SEVERITIES}
+    counts = {s: sum(fault.severity == s for fault in found.faults) for s in reversed(SEVERITIES)}
     said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     gpus = sum(node.gpus for node in found.nodes)
     missing = sum(max(node.expected - node.gpus, 0) for node in found.nodes)

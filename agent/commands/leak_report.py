@@ -14,6 +14,7 @@ from gpudiag.agent.analysis.memory.asked import Asked
 from gpudiag.agent.analysis.memory.digest import Digest
 from gpudiag.agent.asking import DEFAULT_URL
 from gpudiag.agent.commands.leaks import reading
+from gpudiag.probes.catalog import SEVERITIES, gravity
 from gpudiag.probes.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gpudiag.agent.analysis.memory.report import Report
 
 CANNOT_TELL = 3
-SEVERITIES = ("info", "warning", "critical")
 
 
 class _Size(click.ParamType[int]):
@@ -188,8 +188,8 @@ def _write(path: Path, made: Report) -> None:
 
 
 def _exit_code(made: Report, fail_on: str) -> int:
-    limit = SEVERITIES.index(fail_on)
+    limit = gravity(fail_on)
     grave = [p.verdict.severity for p in made.parts if p.verdict.severity]
-    if any(SEVERITIES.index(severity) >= limit for severity in grave):
+    if any(gravity(severity) >= limit for severity in grave):
         return 1
     return CANNOT_TELL if any(p.verdict.kind == "cannot tell" for p in made.parts) else 0

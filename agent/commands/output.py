@@ -12,10 +12,10 @@ from rich.segment import Segment
 from rich.text import Text
 
 from gpudiag.agent.exporters import words
+from gpudiag.probes.catalog import SEVERITIES, gravity
 
 When = Callable[[Mapping[str, Any]], str]
 
-SEVERITIES = ("info", "warning", "critical")
 _STYLES = {"info": "blue", "warning": "yellow", "critical": "bold red"}
 
 fail_on = click.option(
@@ -47,17 +47,17 @@ def harmless(text: str) -> str:
 
 def worst_first(finding: Mapping[str, Any]) -> tuple[int, float]:
     """Sort key of a finding's JSON: the most severe, then the surest."""
-    return -SEVERITIES.index(finding["severity"]), -finding["confidence"]
+    return -gravity(finding["severity"]), -finding["confidence"]
 
 
 def exit_code(findings: Iterable[Mapping[str, Any]], fail_on: str) -> int:
     """1 where a finding fires at or above `fail_on` and none explains it, else 0."""
-    limit = SEVERITIES.index(fail_on)
+    limit = gravity(fail_on)
     return int(
         any(
             finding.get("state") == "firing"
             and not finding["explained_by"]
-            and SEVERITIES.index(finding["severity"]) >= limit
+            and gravity(finding["severity"]) >= limit
             for finding in findings
         )
     )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpudiag.probes.catalog import Severity
-
-SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+from gpudiag.probes.catalog import Severity, gravity
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Fault:
     @property
     def order(self) -> tuple[int, float, str, str]:
         """Sort key, the worst first."""
-        return SEVERITIES.index(self.severity), -self.confidence, self.node, self.symptom
+        return -gravity(self.severity), -self.confidence, self.node, self.symptom
 
 
 @dataclass(frozen=True, slots=True)

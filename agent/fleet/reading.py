@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpudiag.agent.fleet import queries
-from gpudiag.agent.fleet.model import SEVERITIES, Fault, JobState, NodeState
+from gpudiag.agent.fleet.model import Fault, JobState, NodeState
 from gpudiag.agent.fleet.placing import placed
 from gpudiag.agent.fleet.queries import Recorded
 from gpudiag.agent.history.answers import merged
 from gpudiag.agent.history.client import Client
 from gpudiag.agent.history.labels import EXPORTED
 from gpudiag.agent.history.nodes import Places
+from gpudiag.probes.catalog import SEVERITIES
 
 Labels = Mapping[str, str]
 

@@ -10,12 +10,12 @@ from gpudiag.agent.fleet import closer
 from gpudiag.agent.fleet.closer import Placed
 from gpudiag.agent.fleet.draining import Drain, drains
 from gpudiag.agent.fleet.losses import FLOOR, SLOWS, STRAGGLER, Loss, losses
-from gpudiag.agent.fleet.model import SEVERITIES, Fault, JobState, NodeState
+from gpudiag.agent.fleet.model import Fault, JobState, NodeState
 from gpudiag.agent.fleet.reading import Read, read
 from gpudiag.agent.fleet.sharing import Shared, shared
 from gpudiag.agent.history.client import Client
 from gpudiag.agent.history.failing import ServerError
-from gpudiag.probes.catalog import Severity
+from gpudiag.probes.catalog import Severity, gravity
 
 CLOSER = 5
 """Jobs of which all ranks are looked at: those that lose most. The rest is told from figures."""
@@ -104,7 +104,7 @@ def part(whole: View, chosen: Chosen) -> View:
     def takes(node: str) -> bool:
         return (not chosen.node or node == chosen.node) and (not chosen.job or node in on)
 
-    least = SEVERITIES.index(chosen.severity)
+    least = gravity(chosen.severity)
     return replace(
         whole,
         nodes=tuple(node for node in whole.nodes if takes(node.name)),
@@ -112,7 +112,7 @@ def part(whole: View, chosen: Chosen) -> View:
             fault
             for fault in whole.faults
             if takes(fault.node)
-            and SEVERITIES.index(fault.severity) <= least
+            and gravity(fault.severity) >= least
             and (not chosen.job or fault.subject.get("job", chosen.job) == chosen.job)
         ),
         losses=tuple(loss for loss in whole.losses if _meant(loss, whole.read.jobs, chosen)),
@@ -156,7 +156,7 @@ def _worst_first(nodes: Iterable[NodeState], faults: Iterable[Fault]) -> list[No
 
     def key(node: NodeState) -> tuple[int, bool, bool, int, str]:
         mine = of[node.name]
-        severity = min((SEVERITIES.index(f.severity) for f in mine), default=len(SEVERITIES))
-        return severity, node.up, node.gpus >= node.expected, -len(mine), node.name
+        worst = max((gravity(f.severity) for f in mine), default=-1)
+        return -worst, node.up, node.gpus >= node.expected, -len(mine), node.name
 
     return sorted(nodes, key=key)

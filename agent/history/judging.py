@@ -16,16 +16,10 @@ from gpudiag.agent.history.traces import Trace
 from gpudiag.agent.recording.timeline import timeline
 from gpudiag.agent.replay import MIN_STEP, Blind, still_blind
 from gpudiag.probes import Sample
-
-SEVERITIES = ("critical", "warning", "info")
+from gpudiag.probes.catalog import gravity
 
 OnTime = Callable[[float], bool]
 """Told how far it is (epoch seconds); gives False to end early with what is known."""
-
-
-def rank(finding: Finding) -> int:
-    """0 for the most severe."""
-    return SEVERITIES.index(finding.severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +117,7 @@ class Judge:
         key = finding.id, finding.raised_at, finding.state
         before = self._last.get(key)
         # What was critical then and is history by now is told as it was at its worst.
-        if before is None or rank(finding) <= rank(before):
+        if before is None or gravity(finding.severity) >= gravity(before.severity):
             self._last[key] = finding
         now = self._engine.window.now
         if self._with_traces and finding.state == "firing" and traces.worth_it(finding, now):

@@ -9,9 +9,10 @@ from typing import Any
 
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.history.diagnosing import Diagnosed
-from gpudiag.agent.history.judging import Judged, rank
+from gpudiag.agent.history.judging import Judged
 from gpudiag.agent.history.presence import Presence
 from gpudiag.agent.history.traces import Trace
+from gpudiag.probes.catalog import gravity
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def in_order(told: Iterable[Episode]) -> list[Episode]:
         told,
         key=lambda one: (
             bool(one.last.explained_by),
-            rank(one.last),
+            -gravity(one.last.severity),
             -one.last.confidence,
             one.times[0][0],
             one.node,

@@ -33,10 +33,9 @@ from gpudiag.agent.rules.contract import (
     Verdict,
 )
 from gpudiag.agent.window import Window
-from gpudiag.probes.catalog import RecoveryAction, recovery_actions, xids
+from gpudiag.probes.catalog import RecoveryAction, gravity, recovery_actions, xids
 from gpudiag.probes.catalog.xid import burst_seconds, explain_burst, recovery_of
 
-_RANKS = ("info", "warning", "critical")
 # What a fault of one GPU makes its peers report; other codes speak of their own GPU alone.
 _SPREADS = frozenset({43, 45, 74})
 _LINES_OUT_OF_ORDER = 5.0
@@ -121,7 +120,7 @@ def _root(burst: Sequence[Sighting]) -> tuple[Sighting, list[Sighting]]:
 
 
 def _gravity(found: tuple[Sighting, list[Sighting]]) -> tuple[int, float]:
-    return _RANKS.index(ruling(found[0]).severity), found[0].time
+    return gravity(ruling(found[0]).severity), found[0].time
 
 
 def _verdict(window: Window, where: Subject, burst: Sequence[Sighting]) -> RecoveryAction | None:

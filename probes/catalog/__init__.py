@@ -8,6 +8,7 @@ from typing import Any
 
 from gpudiag.probes.catalog import load
 from gpudiag.probes.catalog.records import (
+    SEVERITIES,
     ClockEvent,
     Kind,
     Metric,
@@ -16,10 +17,12 @@ from gpudiag.probes.catalog.records import (
     Severity,
     Symptom,
     Xid,
+    gravity,
 )
 from gpudiag.probes.errors import UsageError
 
 __all__ = [
+    "SEVERITIES",
     "ClockEvent",
     "Kind",
     "Metric",
@@ -29,6 +32,7 @@ __all__ = [
     "Symptom",
     "Xid",
     "clock_events",
+    "gravity",
     "metrics",
     "nvml_codes",
     "recovery_actions",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal["gauge", "counter", "histogram", "info"]
 Severity = Literal["info", "warning", "critical"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 Fault = Literal[
     "app",
     "driver",
@@ -35,6 +36,11 @@ XidAction = Literal[
     "decode",
 ]
 Trouble = Literal["none", "agent", "driver", "gpu", "caller", "absent"]
+
+
+def gravity(severity: str) -> int:
+    """0 for the mildest severity, one more for each worse; `ValueError` for any other word."""
+    return [str(known) for known in SEVERITIES].index(severity)
 
 
 @dataclass(frozen=True, slots=True)

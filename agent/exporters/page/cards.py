@@ -13,10 +13,9 @@ from gpudiag.agent.exporters.page import charts, expected
 from gpudiag.agent.exporters.view import Reading, Snapshot, View
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import UNDETERMINED, Evidence
-from gpudiag.probes.catalog import metrics
+from gpudiag.probes.catalog import gravity, metrics
 
 CHART_SECONDS = 1800.0
-_RANK = {"critical": 0, "warning": 1, "info": 2}
 _NO_CHART = Markup("")
 
 
@@ -170,7 +169,7 @@ class Dealer:
 
 
 def _worst_first(finding: Finding) -> tuple[int, float, float]:
-    return _RANK[finding.severity], -finding.confidence, finding.since
+    return -gravity(finding.severity), -finding.confidence, finding.since
 
 
 def _steps(finding: Finding, folded: tuple[Card, ...]) -> tuple[Step, ...]:

@@ -9,21 +9,8 @@ from click.testing import CliRunner
 
 from gpudiag.agent.commands.actions import command
 from gpudiag.probes.errors import GpudiagError, UsageError
+from tests.agent.commands.fallen import CONFIG, XID
 from tests.running import RunningAgent, wait_for
-
-CONFIG = """
-node: {{name: n1}}
-actions:
-  mode: {mode}
-  token: hush
-  opt_out: {folder}/hold
-  ladders:
-    touch: [{{action: command, promise: 10s, hold: 1}}]
-  policy: {{gpu-xid/xid-79: touch}}
-  commands:
-    node=n1: {{argv: [touch, "{folder}/done"]}}
-"""
-XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
 
 @pytest.fixture
