@@ -6,7 +6,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import uuid4
@@ -24,8 +24,10 @@ EACH = frozenset({"snapshot", "record_steps", "census", "gc", "empty_cache", "se
 TOGETHER = frozenset({"micro_batch", "checkpoint", "checkpoint_and_exit"})
 """Break the job unless every rank takes it at the same step."""
 
-MARGIN_SECONDS = 3.0
-"""Steps are known up to a second late, and the command needs its way to the hook."""
+MARGINS = (3.0, 3.0, 6.0)
+"""Seconds that the step lies ahead: steps are known up to a second late, and the command needs its
+way to the hook. One for each time that ranks are asked: those that it reached too late have said
+where they are, and are asked again."""
 
 LEAST_STEPS = 2
 TIMEOUT = 60.0
@@ -43,6 +45,12 @@ class Result:
     ok: bool
     detail: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def late(self) -> int | None:
+        """The step it had ended when the command came too late; None where it did not."""
+        ended = self.fields.get("ended_step")
+        return ended if not self.ok and isinstance(ended, int) else None
 
 
 class Channel(Protocol):
@@ -93,17 +101,28 @@ def _not_together(job: str, name: str, ranks: Sequence[Rank]) -> str:
     return ""
 
 
-def step_for(ranks: Sequence[Rank]) -> int | None:
-    """A step that no rank has reached and all can take: the furthest one's, and a margin.
+def step_for(
+    ranks: Sequence[Rank], ahead: float = MARGINS[0], ended: Iterable[int] = ()
+) -> int | None:
+    """A step that no rank has reached and all can take: the furthest one's, and `ahead` seconds.
 
-    None, each rank's next one, while nobody knows how long a step takes.
+    `ended` are steps that ranks have said of themselves since. None, each rank's next one, while
+    nobody knows how long a step takes.
     """
-    furthest = max(rank.step or 0.0 for rank in ranks)
+    furthest = max([*(rank.step or 0.0 for rank in ranks), *ended])
     paces = [rank.step_seconds for rank in ranks if rank.step_seconds]
     if not paces:
         return None
-    margin = math.ceil(MARGIN_SECONDS / min(paces))
-    return int(furthest) + max(margin, LEAST_STEPS)
+    return int(furthest) + max(math.ceil(ahead / min(paces)), LEAST_STEPS)
+
+
+def to_ask_again(name: str, said: Mapping[Rank, Result]) -> list[Rank]:
+    """The ranks that the command reached too late, where another step may still be named.
+
+    What needs all ranks at the same step is lost once one of them has taken it.
+    """
+    late = [rank for rank, result in said.items() if result.late is not None]
+    return [] if name in TOGETHER and len(late) < len(said) else late
 
 
 class Commands:
@@ -130,13 +149,33 @@ class Commands:
         ranks = [one for one in self._ranks(job) if rank in (None, one.rank)]
         if why := refusal(job, name, ranks):
             raise Refused(f"{name} was refused: {why}")
-        # One rank alone takes it at its next boundary: there is nobody to be in step with.
-        step = None if name in AT_ONCE or rank is not None else step_for(ranks)
+        until = time.monotonic() + timeout
+        said: dict[Rank, Result] = {}
+        for ahead in MARGINS:
+            ended = [result.late for result in said.values() if result.late is not None]
+            # One rank alone takes it at its next boundary: there is nobody to be in step with.
+            alone = name in AT_ONCE or rank is not None
+            step = None if alone else step_for(ranks, ahead, ended)
+            answers = self._ask(ranks, name, args, step, until)
+            said |= answers
+            ranks = to_ask_again(name, answers)
+            if not ranks or time.monotonic() >= until:
+                break
+        return sorted(said.values(), key=lambda result: result.rank)
+
+    def _ask(
+        self,
+        ranks: Sequence[Rank],
+        name: str,
+        args: Mapping[str, Any],
+        step: int | None,
+        until: float,
+    ) -> dict[Rank, Result]:
         asked = {uuid4().hex: rank for rank in ranks}
         with self._changed:
             self._waiting.update(asked)
         self._send({r.pid: _packet(number, name, args, step) for number, r in asked.items()})
-        return self._wait(asked, time.monotonic() + timeout)
+        return self._wait(asked, until)
 
     def reply(self, rank: Rank, packet: Reply) -> bool:
         """Take a rank's answer; False where nobody waits for it."""
@@ -156,16 +195,16 @@ class Commands:
                     self._replies[number] = Result(rank.rank, False, "the process has ended")
             self._changed.notify_all()
 
-    def _wait(self, asked: Mapping[str, Rank], until: float) -> list[Result]:
+    def _wait(self, asked: Mapping[str, Rank], until: float) -> dict[Rank, Result]:
         with self._changed:
             while asked.keys() - self._replies.keys() and time.monotonic() < until:
                 self._changed.wait(max(0.0, until - time.monotonic()))
-            results = []
+            results = {}
             for number, rank in asked.items():
                 del self._waiting[number]
                 silent = Result(rank.rank, False, "no answer in time")
-                results.append(self._replies.pop(number, silent))
-        return sorted(results, key=lambda result: result.rank)
+                results[rank] = self._replies.pop(number, silent)
+        return results
 
 
 def _packet(number: str, name: str, args: Mapping[str, Any], step: int | None) -> bytes:

@@ -58,7 +58,8 @@ class Commands:
             if at is None or at == step:
                 self._do(self._at_boundary[packet["name"]], packet)
             elif at < step:
-                self._refuse(packet, f"step {at} is past, this rank ended step {step}")
+                why = f"step {at} is past, this rank ended step {step}"
+                self._refuse(packet, why, ended_step=step)
             else:
                 self._pending.append(packet)
         if self._pending:
@@ -74,5 +75,5 @@ class Commands:
             ok, detail, fields = False, f"{type(error).__name__}: {error}", {}
         self._reply(wire.reply(str(packet.get("id")), ok, detail, **fields))
 
-    def _refuse(self, packet: dict[str, Any], why: str) -> None:
-        self._reply(wire.reply(str(packet.get("id")), False, why))
+    def _refuse(self, packet: dict[str, Any], why: str, **fields: Any) -> None:
+        self._reply(wire.reply(str(packet.get("id")), False, why, **fields))

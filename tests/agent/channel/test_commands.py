@@ -94,3 +94,50 @@ def test_one_rank_alone_must_not_break_the_job():
     commands = Commands(lambda _: [], lambda _: None)
     with pytest.raises(Refused, match="one rank alone"):
         commands.run("llama", "checkpoint", {}, 1.0, rank=0)
+
+
+class Late:
+    """Two ranks that a command reaches too late so many times each, and that take the next."""
+
+    def __init__(self, *times):
+        self.left, self.steps, self.asked = dict(enumerate(times)), [], []
+        self.commands = Commands(lambda _: TWO, self.send)
+
+    def send(self, packets):
+        for who in (who for who in TWO if who.pid in packets):
+            packet = json.loads(packets[who.pid])
+            self.steps.append(packet["at_step"])
+            self.asked.append(who.rank)
+            late = self.left[who.rank] > 0
+            self.left[who.rank] -= 1
+            ended = {"ended_step": packet["at_step"] + 100} if late else {}
+            self.commands.reply(who, Reply(id=packet["id"], ok=not late, fields=ended))
+
+    def run(self, name):
+        return [result.ok for result in self.commands.run("llama", name, {}, 60.0)]
+
+
+def test_a_command_that_came_too_late_is_asked_again_of_all_for_a_later_step():
+    late = Late(1, 1)
+    assert late.run("checkpoint") == [True, True]
+    assert late.asked == [0, 1, 0, 1]
+    first, again = sorted(set(late.steps))
+    assert again > first + 100
+
+
+def test_what_all_must_do_together_is_not_asked_again_once_one_has_done_it():
+    late = Late(0, 1)
+    assert late.run("micro_batch") == [True, False]
+    assert late.asked == [0, 1]
+
+
+def test_what_each_may_do_alone_is_asked_again_of_the_late_ones():
+    late = Late(0, 2)
+    assert late.run("gc") == [True, True]
+    assert late.asked == [0, 1, 1, 1]
+
+
+def test_it_is_asked_three_times_and_then_given_up():
+    late = Late(99, 99)
+    assert late.run("checkpoint") == [False, False]
+    assert late.asked == [0, 1] * 3

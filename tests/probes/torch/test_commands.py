@@ -68,6 +68,7 @@ def test_a_step_that_is_past_is_refused() -> None:
     agent.commands.run(5)
     assert agent.done == []
     assert agent.replies[0]["detail"] == "step 4 is past, this rank ended step 5"
+    assert agent.replies[0]["fields"] == {"ended_step": 5}
 
 
 def test_what_is_unknown_and_what_is_too_much_is_refused() -> None:
