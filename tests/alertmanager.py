@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from gpudiag.alerts.alertmanager import RECEIVERS, TEMPLATES
-from tests.running import free_port, wait_for
+from tests.running import PATIENCE, free_port, wait_for
 
 
 @contextmanager
@@ -23,12 +23,12 @@ def running(*command: str | Path, log: Path) -> Iterator[subprocess.Popen[bytes]
         yield process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(PATIENCE)
 
 
 def answers(url: str) -> bool:
     try:
-        with urlopen(url, timeout=5):
+        with urlopen(url, timeout=PATIENCE):
             return True
     except OSError:
         return False

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from tests.running import PATIENCE
+
 FAILURES = 3
 
 
@@ -50,7 +52,7 @@ class Kubelet:
 
     def _answers(self, probe: str) -> bool:
         try:
-            with urlopen(f"{self._probes}/{probe}", timeout=2.0) as answer:
+            with urlopen(f"{self._probes}/{probe}", timeout=PATIENCE) as answer:
                 return bool(answer.status == 200)
         except (URLError, TimeoutError):
             return False
@@ -58,7 +60,7 @@ class Kubelet:
     def _end(self) -> None:
         self.container.terminate()
         try:
-            self.container.wait(5)
+            self.container.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.container.kill()
             self.container.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import threading
 import uuid
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,11 +32,15 @@ def space_of(path: str) -> str:
 
 @dataclass
 class Objects:
-    """By path. `disruptions` is how many evictions a pod's budget allows, by its path."""
+    """By path. `disruptions` is how many evictions a pod's budget allows, by its path.
+
+    Whoever changes several things holds `lock`; tests and the server's threads do at once.
+    """
 
     at: dict[str, Body] = field(default_factory=dict)
     disruptions: dict[str, int] = field(default_factory=dict)
     version: int = 1
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def add(self, path: str, body: Body) -> Body:
         meta = body.setdefault("metadata", {})
@@ -43,11 +48,19 @@ class Objects:
         meta.setdefault("uid", str(uuid.uuid4()))
         if "/namespaces/" in path:
             meta.setdefault("namespace", space_of(path))
-        self.at[path] = body
-        return self._stamped(body)
+        with self.lock:
+            self.at[path] = body
+            return self._stamped(body)
 
     def of(self, kind: str) -> list[Body]:
-        return [body for path, body in self.at.items() if path.split("/")[-2] == kind]
+        with self.lock:
+            return [body for path, body in self.at.items() if path.split("/")[-2] == kind]
+
+    def changed(self, kind: str, since: int) -> tuple[int, list[Body]]:
+        """The newest version, and what of a kind is newer than `since`."""
+        with self.lock:
+            of = self.of(kind)
+            return self.version, [o for o in of if int(o["metadata"]["resourceVersion"]) > since]
 
     def answer(self, method: str, url: str, body: Body | None, kind: str) -> tuple[int, Body]:
         path, query = urlsplit(url).path, parse_qs(urlsplit(url).query)

@@ -52,9 +52,8 @@ class KubeServer:
     faults: list[tuple[str, Fault]] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
-    writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def api(self, timeout: float = 5.0) -> Api:
+    def api(self, timeout: float = 30.0) -> Api:
         return Api(Account("127.0.0.1", self.port, self.folder), timeout)
 
     @property
@@ -91,7 +90,7 @@ class KubeServer:
                 self._watch(handler, path)
                 return
             kind = handler.headers.get("Content-Type", "")
-            with self.writing:
+            with self.objects.lock:
                 status, answer = self.objects.answer(handler.command, path, body, kind)
             after = None
         except Rejected as no:
@@ -111,15 +110,15 @@ class KubeServer:
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
             _chunk(handler, {"type": "ERROR", "object": status})
         while since >= self.forgotten and time.monotonic() < end and not self.ending.wait(0.02):
-            for body in self.objects.of("events"):
-                version = int(body["metadata"]["resourceVersion"])
-                if version > since and chosen(body, query):
+            until, changed = self.objects.changed("events", since)
+            for body in changed:
+                if chosen(body, query):
                     _chunk(handler, {"type": "ADDED", "object": body})
             # A bookmark moves on whoever watches what seldom changes.
-            if self.objects.version > since:
-                meta = {"resourceVersion": str(self.objects.version)}
+            if until > since:
+                meta = {"resourceVersion": str(until)}
                 _chunk(handler, {"type": "BOOKMARK", "object": {"metadata": meta}})
-            since = self.objects.version
+            since = until
         handler.wfile.write(b"0\r\n\r\n")
 
     def _admit(self, handler: BaseHTTPRequestHandler) -> None:

@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from tests.running import free_port, wait_for
+from tests.running import PATIENCE, free_port, wait_for
 
 Series = list[dict[str, Any]]
 
@@ -71,7 +71,7 @@ class RunningPrometheus:
         assert self.process
         assert self.process.poll() is None, (self.folder / "log").read_text()
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5):
+            with urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=PATIENCE):
                 return True
         except OSError:
             return False
@@ -86,7 +86,7 @@ class RunningPrometheus:
     def _ask(self, what: str, **parameters: str | float) -> Series:
         url = f"http://127.0.0.1:{self.port}/api/v1/{what}?{urlencode(parameters)}"
         try:
-            with urlopen(url, timeout=30) as answer:
+            with urlopen(url, timeout=PATIENCE) as answer:
                 found: Series = json.load(answer)["data"]["result"]
         except HTTPError as error:
             raise AssertionError(f"{parameters['query']}: {error.read().decode()}") from error
@@ -95,4 +95,4 @@ class RunningPrometheus:
     def stop(self) -> None:
         if self.process:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(PATIENCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -28,38 +29,75 @@ cli.main()
 """
 
 
+SLOWER = 4.0
+"""How many times slower than a machine at rest one may be on which tests hold."""
+
+PATIENCE = 60.0
+"""Seconds for one answer, or for one process to end."""
+
+# Below what the kernel hands out by itself, so that no connection takes one meanwhile.
+_PORTS = range(20_000, 32_000)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that no other test gets while this process lives, and no connection by chance."""
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        # A name of the kernel's own, given back with the process: the port is told to nobody else.
+        taken = socket.socket(socket.AF_UNIX)
+        try:
+            taken.bind(f"\0gpudiag-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            taken.close()
+            continue
+        taken.detach()
+        return port
+    raise AssertionError("no port is free")
 
 
 def wait_for(true: Callable[[], Any], seconds: float = 15.0, every: float = 0.1) -> Any:
-    """What `true` gives once it gives something; fails the test when that takes too long."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    """What `true` gives once it gives something; fails the test when that takes too long.
+
+    `seconds` are those of a machine at rest.
+    """
+    end = time.monotonic() + seconds * SLOWER
+    while True:
+        last = time.monotonic() >= end
         found = true()
         if found:
             return found
+        if last:
+            raise AssertionError(f"not within {seconds * SLOWER} s")
         time.sleep(every)
-    raise AssertionError(f"not within {seconds} s")
 
 
 @dataclass
 class RunningAgent:
-    """`folder` holds its state, configuration, kernel log and own log."""
+    """`folder` holds its state, configuration, kernel log and own log.
+
+    `before` is Python that its process runs first.
+    """
 
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
     file_limit: int = 0
+    before: str = ""
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> RunningAgent:
         self.kmsg.touch()
         (self.folder / "config.yaml").write_text(self.config)
-        command = [sys.executable, "-c", _START, str(self.kmsg), str(self.file_limit), "agent"]
+        command = [
+            sys.executable,
+            "-c",
+            self.before + _START,
+            str(self.kmsg),
+            str(self.file_limit),
+            "agent",
+        ]
         command += ["--listen", f"127.0.0.1:{self.port}", "--config", f"{self.folder}/config.yaml"]
         state = {
             "GPUDIAG_STATE_DIR": str(self.folder / "state"),
@@ -92,7 +130,7 @@ class RunningAgent:
             return False
 
     def get(self, path: str) -> str:
-        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE) as answer:
             return str(answer.read().decode())
 
     def firing(self, symptom: str = "") -> list[dict[str, Any]]:
@@ -123,5 +161,5 @@ class RunningAgent:
         began = time.monotonic()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        self.process.wait(10)
+        self.process.wait(PATIENCE)
         return time.monotonic() - began

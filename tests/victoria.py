@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from tests.running import free_port, wait_for
+from tests.running import PATIENCE, free_port, wait_for
 
 
 @dataclass
@@ -39,7 +39,7 @@ class RunningVictoria:
         assert self.process
         assert self.process.poll() is None, (self.folder / "log").read_text()
         try:
-            with urlopen(f"{self.url}/health", timeout=5):
+            with urlopen(f"{self.url}/health", timeout=PATIENCE):
                 return True
         except OSError:
             return False
@@ -57,10 +57,10 @@ class RunningVictoria:
 
     def _post(self, path: str, body: bytes) -> None:
         request = Request(f"{self.url}/{path}", data=body, method="POST")
-        with urlopen(request, timeout=60) as answer:
+        with urlopen(request, timeout=PATIENCE) as answer:
             assert answer.status in (200, 204)
 
     def stop(self) -> None:
         if self.process:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(PATIENCE)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudiag.agent.channel.packets import Hello
+from tests.running import PATIENCE
 
 
 def hello(rank: int = 0, pid: int = 4242, **more: Any) -> Hello:
@@ -21,7 +22,7 @@ class Hook:
 
     def __init__(self, path: Path, rank: int = 0, job: str = "llama", **more: Any) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(5.0)
+        self.socket.settimeout(PATIENCE)
         self.socket.connect(str(path))
         self.send(kind="hello", version=1, pid=1, job=job, rank=rank, **more)
 

@@ -68,7 +68,7 @@ def answer(commands, answers, packets):
             threading.Timer(0.01, commands.reply, (who, reply)).start()
 
 
-def run(answers, timeout=5.0):
+def run(answers, timeout=60.0):
     commands = Commands(lambda _: TWO, lambda packets: answer(commands, answers, packets))
     return commands.run("llama", "checkpoint", {}, timeout)
 

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from gpudiag.agent.channel import endings
+from gpudiag.agent.channel.connection import ALLOWANCE
 from gpudiag.agent.channel.roster import Roster
 from gpudiag.agent.channel.server import ChannelServer
 from gpudiag.agent.clock import Clock
@@ -81,8 +83,8 @@ def test_bytes_are_counted_each_way(tmp_path, serve, taken):
         asking.start()
         down = len(hook.socket.recv(65536))
         asking.join()
-        wait_for(lambda: traffic(taken, "down") == down)
-    assert 9000 < traffic(taken, "up") < 9500
+        wait_for(lambda: traffic(taken, "down") == down and traffic(taken, "up") > 9000)
+    assert traffic(taken, "up") < 9500
 
 
 def traffic(taken, direction):
@@ -97,9 +99,9 @@ s.connect(sys.argv[1])
 s.send(json.dumps({"kind": "hello", "pid": os.getpid(), "job": "llama", "rank": 2}).encode())
 os.set_inheritable(s.fileno(), True)
 if os.fork() == 0:
-    time.sleep(30)
+    time.sleep(600)
 print(os.getpid(), flush=True)
-time.sleep(30)
+time.sleep(600)
 """
 
 
@@ -116,13 +118,16 @@ def test_a_killed_process_is_told_though_its_worker_holds_the_socket(tmp_path, s
     assert line == f"exit pid={child.pid} rank=2 reason=lost"
 
 
-def test_one_that_the_agent_itself_ended_is_told_with_its_signal(tmp_path, serve, taken):
+def test_one_that_the_agent_itself_ended_is_told_with_its_signal(
+    tmp_path, serve, taken, monkeypatch
+):
     server = serve()
     command = [sys.executable, "-c", CHILD, str(tmp_path / "agent.sock")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as child:
         assert child.stdout
         assert child.stdout.readline()
         wait_for(lambda: taken.labels("gpudiag_train_info"))
+        monkeypatch.setattr(endings, "SETTLE_SECONDS", 60.0)
         child.terminate()
         server.signalled(child.pid, signal.SIGTERM)
         (line,) = wait_for(lambda: taken.lines("exit"))
@@ -145,7 +150,7 @@ def test_a_command_goes_down_and_its_answer_up(tmp_path, serve, taken):
         wait_for(lambda: taken.values("gpudiag_train_steps_total"))
         results = []
         asking = threading.Thread(
-            target=lambda: results.extend(server.command("llama", "gc", {}, timeout=5.0))
+            target=lambda: results.extend(server.command("llama", "gc", {}, timeout=60.0))
         )
         asking.start()
         asked = hook.command()
@@ -174,16 +179,18 @@ def test_one_that_talks_too_much_is_held_back(tmp_path, serve, taken):
     serve()
     with Hook(tmp_path / "agent.sock") as hook:
         hook.socket.setblocking(False)
-        sent = 0
-        until = time.monotonic() + 1.0
-        while time.monotonic() < until:
+        sent, refused, began = 0, 0, time.monotonic()
+        while refused < 80 and sent < 20_000:
             try:
                 hook.metrics(loss=1.0)
                 sent += 1
             except BlockingIOError:
+                refused += 1
                 time.sleep(0.01)
-        assert sent < 1000
-        assert len(taken.values("gpudiag_train_loss")) <= 300
+        assert refused == 80
+        came = len(taken.values("gpudiag_train_loss"))
+        # So many at first, and so many more with each second that begins.
+        assert came <= ALLOWANCE * (time.monotonic() - began + 2.0)
 
 
 def test_a_second_agent_goes_on_without_a_channel(tmp_path, serve, taken):
