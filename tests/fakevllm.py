@@ -3,7 +3,7 @@
     python -m tests.fakevllm PORT [SECONDS-UNTIL-IT-LISTENS]
 
 It is always full: more requests wait than run. Until the signal its passes and tokens go on; after
-it they stand still while requests pile up, and health goes on to answer 200.
+it they stand still while requests pile up, and health goes on to answer 200. SIGUSR2 ends the hang.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class Engine:
     def hang(self, *_: object) -> None:
         self.hung_at = time.monotonic() - self.began
 
+    def go_on(self, *_: object) -> None:
+        if self.hung_at is not None:
+            self.began, self.hung_at = time.monotonic() - self.hung_at, None
+
     def page(self) -> str:
         passed = time.monotonic() - self.began
         worked = passed if self.hung_at is None else self.hung_at
@@ -41,6 +45,7 @@ class Engine:
 def main() -> None:
     engine = Engine()
     signal.signal(signal.SIGUSR1, engine.hang)
+    signal.signal(signal.SIGUSR2, engine.go_on)
     time.sleep(float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
 
     class Handler(BaseHTTPRequestHandler):

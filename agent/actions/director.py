@@ -155,8 +155,11 @@ class Director:
         entry = self._journal.change(entry, state="started")
         result = pulled(self._levers[entry.plan.action].do, entry.plan)
         ended, now = _STATES[result.ending], self._world.now()
-        self._journal.change(entry, state=ended, ended_at=now, detail=result.detail)
-        self._journal.note(entry.plan, ended, result.detail, entry.actor)
+        try:
+            # Told first: a kill in between has it told twice, and never not at all.
+            self._journal.note(entry.plan, ended, result.detail, entry.actor)
+        finally:
+            self._journal.change(entry, state=ended, ended_at=now, detail=result.detail)
         self._follower.trip()
 
     def _last_doubts(self, plan: Plan) -> str:

@@ -22,6 +22,10 @@ FOLD_GRACE = 300.0
 PENDING_GRACE = 60.0
 """Seconds a pending finding may go unmentioned before it is dropped."""
 
+CARRIED_GRACE = 120.0
+"""Seconds more that a finding from before a restart must be healthy before it clears: a kill costs
+the window its last minute, and a standstill shows only once it has lasted a minute again."""
+
 RECENT_SECONDS = 24 * 3600.0
 
 Outcomes = Mapping[str, Sequence[Verdict]]
@@ -37,6 +41,7 @@ class _Entry:
     finding: Finding
     pending_since: float
     seen_at: float
+    carried: bool = False
     healthy_since: float | None = None
     other_cause: str = ""
     agreed: int = 0
@@ -55,7 +60,8 @@ class Book:
         self.raised: Counter[tuple[str, str]] = Counter()
         """How often each (symptom, cause) has begun to fire since the start."""
         for finding in firing:
-            entry = _Entry(finding, finding.since, finding.raised_at or finding.since)
+            began = finding.raised_at or finding.since
+            entry = _Entry(finding, finding.since, began, carried=True)
             self._entries[finding.symptom, finding.subject] = entry
 
     def findings(self) -> list[Finding]:
@@ -127,7 +133,7 @@ class Book:
         if entry is None:
             entry = _Entry(_opened(now, symptom, said), pending_since=now, seen_at=now)
             self._entries[symptom, said.subject] = entry
-        entry.seen_at, entry.healthy_since = now, None
+        entry.seen_at, entry.healthy_since, entry.carried = now, None, False
         entry.finding = _refreshed(entry, said)
         if entry.finding.state == "pending" and now - entry.pending_since >= rule.hold:
             entry.finding = msgspec.structs.replace(entry.finding, state="firing", raised_at=now)
@@ -144,7 +150,7 @@ class Book:
         entry.finding = msgspec.structs.replace(entry.finding, stale_since=None)
         if entry.healthy_since is None:
             entry.healthy_since = now
-        if now - entry.healthy_since >= rule.clear:
+        if now - entry.healthy_since >= rule.clear + CARRIED_GRACE * entry.carried:
             del self._entries[key]
             resolved.append(_closed(entry.finding, now, "cleared"))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudiag.agent.actions.contract import Ending
+from gpudiag.agent.actions.contract import Ending, Result
 from gpudiag.agent.actions.guard import Allowance
 from gpudiag.agent.actions.policy import Step
 from gpudiag.agent.rules.contract import UNDETERMINED
@@ -198,6 +198,21 @@ def test_no_audit_no_action(stage):
     stage.world.firing = [hung()]
     stage.tick(times=3)
     assert stage.levers["unready"].done == []
+
+
+def test_what_was_done_is_kept_where_the_audit_has_no_room_left_for_it(stage):
+    lever, audit = stage.levers["unready"], stage.folder / "audit.jsonl"
+
+    def fills(plan):
+        audit.unlink()
+        audit.mkdir()
+        return Result(Ending.DONE, "done, and the disk is full")
+
+    lever.do = fills
+    stage.world.firing = [hung()]
+    stage.tick()
+    (entry,) = stage.ledger.entries()
+    assert (entry.state, entry.detail) == ("done", "done, and the disk is full")
 
 
 def test_a_spoilt_ledger_stops_all_acting(stage):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudiag.agent.findings.book import FOLD_GRACE, Book
+from gpudiag.agent.findings.book import CARRIED_GRACE, FOLD_GRACE, Book
 from gpudiag.agent.rules.contract import Diagnosis, Healthy, Rule, Unknown, subject
 
 GPU = subject(uuid="GPU-1")
@@ -107,6 +107,18 @@ def test_what_fired_before_a_restart_is_known_and_not_raised_again(book):
     again = Book({"thermal-throttle": RULE}, firing=book.findings())
     assert again.update(100, {"thermal-throttle": [HOT]}) == []
     assert again.findings()[0].raised_at == 10
+
+
+def test_after_a_restart_it_takes_longer_to_clear_unless_it_was_seen_again(book):
+    feed(book, (0, [HOT]), (10, [HOT]))
+    again = Book({"thermal-throttle": RULE}, firing=book.findings())
+    feed(again, (100, [Healthy(GPU)]), (100 + RULE.clear, [Healthy(GPU)]))
+    assert state(again) == ["firing"]
+    feed(again, (100 + RULE.clear + CARRIED_GRACE, [Healthy(GPU)]))
+    assert state(again) == ["resolved"]
+    seen = Book({"thermal-throttle": RULE}, firing=book.findings())
+    feed(seen, (100, [HOT]), (105, [Healthy(GPU)]), (105 + RULE.clear, [Healthy(GPU)]))
+    assert state(seen) == ["resolved"]
 
 
 def test_what_cannot_be_told_is_listed_until_it_can(book):
