@@ -88,7 +88,7 @@ def hanging(until: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
     """Takes the request and says nothing."""
 
     def write(handler):
-        until.wait(30)
+        until.wait()
 
     return write
 

@@ -24,10 +24,10 @@ os.kill(os.getpid(), 11)
 """
 
 TORCH = """
-import time, torch
+import pathlib, sys, time, torch
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(150):
+while not pathlib.Path(sys.argv[1]).exists():
     model(torch.ones(8, 4)).sum().backward()
     optimizer.step()
     time.sleep(0.02)
@@ -60,7 +60,8 @@ def test_memory_outside_torch_is_told_by_driver_and_hook_together(start, sim):
 
 
 def test_the_parent_tells_the_signal_that_ended_the_training(start):
-    agent = start()
+    # However late the parent's word comes, the death waits for it.
+    agent = start(before="from gpudiag.agent.channel import endings as e; e.SETTLE_SECONDS = 60\n")
     command = ["--job", "llama", "--socket", str(agent.socket), "--", sys.executable, "-c", TRAINER]
     assert CliRunner().invoke(run.command, command).exit_code == 128 + 11
     path = "/api/v1/events?source=process&type=exit"
@@ -72,8 +73,13 @@ def test_a_script_that_knows_nothing_of_it_is_watched(start, tmp_path):
     agent = start()
     (tmp_path / "tiny.py").write_text(TORCH)
     command = [sys.executable, "-c", "from gpudiag.agent.cli import main; main()", "run"]
-    command += ["--socket", str(agent.socket), "--", sys.executable, str(tmp_path / "tiny.py")]
+    seen = tmp_path / "seen"
+    script = [sys.executable, str(tmp_path / "tiny.py"), str(seen)]
+    command += ["--socket", str(agent.socket), "--", *script]
     with subprocess.Popen(command) as training:
-        steps = wait_for(lambda: agent.metric("gpudiag_train_steps_total", job="tiny"), 30.0)
+        try:
+            steps = wait_for(lambda: agent.metric("gpudiag_train_steps_total", job="tiny"), 30.0)
+        finally:
+            seen.touch()
     assert steps[0] > 0
     assert training.returncode == 0

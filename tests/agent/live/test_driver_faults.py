@@ -4,7 +4,7 @@ import json
 
 import psutil
 
-from tests.running import wait_for
+from tests.running import SLOWER, wait_for
 from tests.simdriver.state import uuid_of
 
 TEMPERATURE = "gpudiag_gpu_temperature_celsius"
@@ -16,28 +16,37 @@ def all_gpus(agent):
 
 def nvml_children(agent):
     children = psutil.Process(agent.process.pid).children()
-    return [child for child in children if "gpudiag.probes.nvml" in child.cmdline()]
+    return [child for child in children if "gpudiag.probes.nvml" in cmdline(child)]
+
+
+def cmdline(child):
+    """Empty for one that has ended meanwhile."""
+    try:
+        return child.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def test_a_driver_call_that_hangs_blinds_the_gpus_and_nothing_else(start, sim):
     agent = start()
     wait_for(lambda: all_gpus(agent))
-    sim.delay("nvmlDeviceGetUtilizationRates", 60)
+    sim.delay("nvmlDeviceGetUtilizationRates", 6000)
     finding = wait_for(lambda: agent.firing("nvml-wedged"), seconds=30)[0]
     assert finding["runbook"].startswith("nvml-wedged")
-    assert agent.metric(TEMPERATURE) == []
+    wait_for(lambda: agent.metric(TEMPERATURE) == [])
     assert agent.metric("gpudiag_host_load1")
     assert len(nvml_children(agent)) <= 1
     sim.delay("nvmlDeviceGetUtilizationRates", 0)
     wait_for(lambda: all_gpus(agent), seconds=40)
 
 
-def test_sigterm_ends_within_five_seconds_while_a_call_hangs(start, sim):
+def test_sigterm_ends_it_while_a_call_hangs(start, sim):
     agent = start()
     wait_for(lambda: all_gpus(agent))
-    sim.delay("nvmlDeviceGetUtilizationRates", 60)
+    sim.delay("nvmlDeviceGetUtilizationRates", 6000)
     wait_for(lambda: agent.metric("gpudiag_nvml_wedged") == [1.0], seconds=20)
-    assert agent.stop() < 5
+    # Five seconds on a machine at rest; one that waited for the call would not end at all.
+    assert agent.stop() < 5 * SLOWER
 
 
 def test_a_lost_gpu_is_named_and_the_others_go_on(start, sim):
@@ -46,7 +55,7 @@ def test_a_lost_gpu_is_named_and_the_others_go_on(start, sim):
     sim.lose(3)
     finding = wait_for(lambda: agent.firing("gpu-lost"), seconds=60)[0]
     assert finding["subject"]["uuid"] == uuid_of(3)
-    assert len(agent.metric(TEMPERATURE, sensor="core")) == 7
+    wait_for(lambda: len(agent.metric(TEMPERATURE, sensor="core")) == 7)
 
 
 def test_seven_gpus_of_eight_are_missed_even_over_a_restart(start, sim):
@@ -57,7 +66,7 @@ def test_seven_gpus_of_eight_are_missed_even_over_a_restart(start, sim):
     agent.stop()
     agent.start()
     wait_for(lambda: agent.metric("gpudiag_gpus") == [7.0])
-    assert agent.metric("gpudiag_gpus_expected") == [8.0]
+    wait_for(lambda: agent.metric("gpudiag_gpus_expected") == [8.0])
     assert wait_for(lambda: agent.firing("gpu-count-low"), seconds=90)
 
 
@@ -105,5 +114,5 @@ def test_no_gpu_is_said_and_the_rest_goes_on(start, sim):
         return not probes["nvml"]["available"]
 
     wait_for(blind)
-    assert agent.metric("gpudiag_host_load1")
-    assert "no NVIDIA driver here" in agent.get("/")
+    wait_for(lambda: agent.metric("gpudiag_host_load1"))
+    wait_for(lambda: "no NVIDIA driver here" in agent.get("/"))

@@ -51,4 +51,4 @@ def test_an_engine_that_hangs_behind_a_health_of_200(start):
         engine.hung.set()
         (finding,) = wait_for(lambda: agent.firing("serving-stalled"), seconds=60)
         assert (finding["cause"], finding["subject"]) == ("engine-hung", {"server": "chat"})
-        assert agent.metric("gpudiag_serving_ready", server="chat") == [1.0]
+        wait_for(lambda: agent.metric("gpudiag_serving_ready", server="chat") == [1.0])

@@ -18,11 +18,12 @@ def fallen(agent):
     agent.kernel(FALLEN)
 
 
-def test_an_xid_line_is_a_finding_within_a_second(start):
-    agent = start()
+def test_an_xid_line_is_a_finding_at_once(start):
+    """Not at the next evaluation: here that would come after the test."""
+    agent = start(before="from gpudiag.agent import writer; writer.EVALUATE_SECONDS = 1e6\n")
     wait_for(lambda: agent.metric("gpudiag_gpu_info"))
     fallen(agent)
-    finding = wait_for(lambda: agent.firing("gpu-xid"), seconds=1, every=0.02)[0]
+    finding = wait_for(lambda: agent.firing("gpu-xid"))[0]
     assert (finding["cause"], finding["subject"]["uuid"]) == ("xid-79", uuid_of(0))
     assert finding["severity"] == "critical"
 
@@ -32,11 +33,14 @@ def test_a_sigkill_loses_no_finding_and_repeats_none(start):
     wait_for(lambda: agent.metric("gpudiag_gpu_info"))
     fallen(agent)
     before = wait_for(lambda: raised(agent, "gpu-xid"))
+    # It is told in the log after it is on disk and shown.
+    wait_for(lambda: agent.log().count("firing gpu-xid") == 1)
     agent.stop(signal.SIGKILL)
     agent.start()
     assert raised(agent, "gpu-xid") == before
     wait_for(lambda: agent.metric("gpudiag_gpu_info"))
     assert raised(agent, "gpu-xid") == before
+    wait_for(lambda: agent.log().count("firing gpu-xid") >= 2)
     assert agent.log().count("firing gpu-xid") == 2, "once, and once as known from before"
 
 
@@ -92,7 +96,9 @@ def test_a_taken_port_is_one_clear_line(start):
         f"127.0.0.1:{agent.port}",
     ]
     env = {"GPUDIAG_STATE_DIR": str(agent.folder / "other"), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 3
     assert "is another agent running?" in done.stderr
 
