@@ -53,7 +53,8 @@ def test_figures_do_not_wait_for_a_disk_that_stalls(actor, tmp_path, lever):
     assert lever.done == []
     began = time.monotonic()
     assert values(actor)["gpudiag_action_budget_remaining"] == 12.0
-    assert time.monotonic() - began < 0.5
+    # Who waits for the disk is refused after 5 s, of which half a second is over.
+    assert time.monotonic() - began < 4.0
     stalled.close()
     wait_for(lambda: lever.done, seconds=30)
     wait_for(lambda: values(actor)["gpudiag_action_budget_remaining"] == 11.0)

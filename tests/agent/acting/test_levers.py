@@ -10,6 +10,7 @@ from gpudiag.agent.actions.contract import RUNGS
 from gpudiag.agent.actions.levers.workload import Workload
 from gpudiag.agent.config.serving import ServingServer
 from tests.agent.actions.test_guard import plan
+from tests.running import free_port
 
 EVERYTHING = """
 actions:
@@ -53,8 +54,8 @@ def test_a_floor_that_does_not_answer_is_no_yes(tmp_path):
 
 
 def test_the_workloads_sockets_are_those_on_its_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
+    with socket.create_server(("127.0.0.1", port)):
         servers = [
             ServingServer("chat", f"http://127.0.0.1:{port}"),
             ServingServer("b", "http://b"),

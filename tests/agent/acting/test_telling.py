@@ -11,6 +11,7 @@ from gpudiag.agent.acting.telling import Teller
 from gpudiag.agent.actions.audit import Line
 from gpudiag.agent.config.acting import Webhook
 from tests.agent.actions.test_guard import plan
+from tests.running import PATIENCE
 
 LINE = Line(time=0.0, decision="done", actor="gpudiag", why="it hangs", plan=plan())
 
@@ -26,7 +27,7 @@ def told(shape, answer=lambda _: httpx.Response(200)):
     client = lambda: httpx.Client(transport=httpx.MockTransport(handle))  # noqa: E731
     teller = Teller([hook], "n1", lambda value: value.replace("@/key", "hush"), client)
     teller(LINE)
-    return asked.get(timeout=5), teller, asked
+    return asked.get(timeout=PATIENCE), teller, asked
 
 
 def test_slack_gets_one_line():
@@ -52,7 +53,7 @@ def broken(_):
 def test_a_hook_that_fails_does_not_end_the_telling(answer):
     _, teller, asked = told("slack", answer)
     teller(LINE)
-    assert asked.get(timeout=5)
+    assert asked.get(timeout=PATIENCE)
 
 
 def test_outcomes_are_counted_and_steps_between_are_not():

@@ -7,7 +7,7 @@ from gpudiag.agent.actions.levers.commands import Command, Listed, units
 from tests.agent.actions.test_guard import plan
 
 
-def lever(*argv, undo=(), timeout=5.0):
+def lever(*argv, undo=(), timeout=60.0):
     return Command("command", {"server=chat": Listed(argv, undo, timeout)})
 
 
@@ -21,12 +21,13 @@ def test_only_what_is_listed_for_the_target():
     [
         (("true",), Ending.DONE),
         (("false",), Ending.FAILED),
-        (("sleep", "9"), Ending.FAILED),
+        (("sleep", "999"), Ending.FAILED),
         (("/no/such/program",), Ending.REFUSED),
     ],
 )
 def test_how_it_ends(argv, ending):
-    assert lever(*argv, timeout=0.3).do(plan()).ending is ending
+    timeout = 0.3 if argv[0] == "sleep" else 60.0
+    assert lever(*argv, timeout=timeout).do(plan()).ending is ending
 
 
 def test_no_shell_reads_the_words(tmp_path):

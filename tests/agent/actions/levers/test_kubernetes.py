@@ -32,7 +32,7 @@ def there(cluster):
     return cluster.objects.at["/api/v1/namespaces/ml/pods/llama-0"]
 
 
-def lever(cluster, timeout=5.0):
+def lever(cluster, timeout=30.0):
     api = cluster.api(timeout)
     return EvictPod(api, pods.own(api, "llama-0", "chat"))
 
@@ -109,7 +109,7 @@ def test_what_must_not_be_evicted_is_not(cluster, there, change, why):
 @pytest.mark.parametrize("fault", ["reset-after", "hang-after"])
 def test_an_eviction_without_an_answer_that_is_seen_to_go_is_done(cluster, fault):
     cluster.faults.append(("/eviction", fault))
-    result = lever(cluster, timeout=0.5).do(PLAN)
+    result = lever(cluster, timeout=3.0 if "hang" in fault else 30.0).do(PLAN)
     assert result.ending is Ending.DONE
     assert "on its way out: Job llama" in result.detail
     assert len(evictions(cluster)) == 1
@@ -118,7 +118,7 @@ def test_an_eviction_without_an_answer_that_is_seen_to_go_is_done(cluster, fault
 @pytest.mark.parametrize("fault", [500, 503, "reset", "hang"])
 def test_an_eviction_without_an_answer_that_is_not_seen_to_go_has_failed(cluster, fault):
     cluster.faults.append(("/eviction", fault))
-    result = lever(cluster, timeout=0.5).do(PLAN)
+    result = lever(cluster, timeout=3.0 if fault == "hang" else 30.0).do(PLAN)
     assert result.ending is Ending.FAILED
     assert "was not seen to go" in result.detail
     assert TOKEN not in result.detail

@@ -33,7 +33,7 @@ def lever(cluster, tmp_path):
 
 
 def new_lever(cluster, tmp_path, now=1_800_000_000.0, most=0):
-    return MarkNode(cluster.api(0.5), "n1", tmp_path / "marks.json", lambda: now, most)
+    return MarkNode(cluster.api(3.0), "n1", tmp_path / "marks.json", lambda: now, most)
 
 
 def told(node):

@@ -9,7 +9,7 @@ from gpudiag.agent.actions.contract import Ending
 from gpudiag.agent.actions.levers.signals import RestartWorkers
 from tests.agent.actions.test_guard import plan
 
-OBEDIENT = "import time; print('up', flush=True); time.sleep(60)"
+OBEDIENT = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = f"import signal; signal.signal(15, signal.SIG_IGN); {OBEDIENT}"
 
 
@@ -34,7 +34,7 @@ def workers():
 def test_sigterm_first_and_sigkill_for_those_that_stay(workers):
     both = [workers(OBEDIENT), workers(DEAF)]
     told: dict[int, int] = {}
-    lever = RestartWorkers(lambda _: [w.pid for w in both], told.__setitem__, grace=1.0)
+    lever = RestartWorkers(lambda _: [w.pid for w in both], told.__setitem__, grace=3.0)
     result = lever.do(plan(job="llama"))
     assert (result.ending, result.detail) == (
         *[Ending.DONE, "2 workers ended, 1 of them by SIGKILL"],
