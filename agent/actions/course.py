@@ -14,6 +14,9 @@ SETTLE_SECONDS = 60.0
 """How long a symptom must stay away before an action is said to have helped: one clear time of
 the rules' own default."""
 
+WENT_BACK = "resume-not-effective"
+"""The cause by which the rules say that a job did not go on from its newest checkpoint."""
+
 RETRIES = 3
 RETRY_SECONDS = 30.0
 """A step that was refused is tried again after 30, 60 and 120 s, then given up."""
@@ -67,6 +70,19 @@ def outcome(entry: Entry, standing: Finding | None, now: float, loaded: bool | N
     if standing.stale_since is None and entry.severity != "critical" == standing.severity:
         return "worse"
     return "not_verified" if now >= _promised(entry) else "wait"
+
+
+def lost_work(entry: Entry, standing: Iterable[Finding]) -> bool:
+    """Whether a job that was restarted is found to repeat steps that it had done and saved."""
+    job = dict(entry.plan.subject).get("job")
+    if job is None or entry.plan.rung != "restart":
+        return False
+    return any(
+        found.cause == WENT_BACK != entry.plan.cause
+        and dict(found.subject).get("job") == job
+        and (found.id == entry.plan.finding or (found.raised_at or 0.0) >= entry.plan.made_at)
+        for found in standing
+    )
 
 
 def _once_gone(entry: Entry, now: float, loaded: bool | None) -> Verdict:

@@ -23,6 +23,8 @@ _WHY: Mapping[course.Verdict, str] = {
     "worse": "the finding became critical after it",
 }
 
+LOST = "the job did not go on from its newest checkpoint"
+
 
 class Follower:
     """Watches what was done until it is known to have helped or not, and takes back what may go."""
@@ -61,7 +63,7 @@ class Follower:
             if entry.state in {"waiting", "approved", "reserved"}:
                 self._wait(entry, finding)
             elif entry.state == "done" and course.verifies(entry):
-                self._judge(entry, finding)
+                self._judge(entry, finding, standing)
         for entry in self._journal.ledger.entries():
             if entry.undone_at is None and (why := _owed(entry, standing)):
                 self._take_back(entry, why)
@@ -82,22 +84,30 @@ class Follower:
             self._journal.note(entry.plan, "denied", why)
             self._journal.change(entry, state="denied", detail=why)
 
-    def _judge(self, entry: Entry, finding: Finding | None) -> None:
+    def _judge(
+        self, entry: Entry, finding: Finding | None, standing: Mapping[str, Finding]
+    ) -> None:
         now = self._world.now()
+        if course.lost_work(entry, standing.values()):
+            self._conclude(entry, "worse", LOST)
+            return
         loaded = self._world.loaded(entry.plan, entry.ended_at or entry.at)
         verdict = course.outcome(entry, finding, now, loaded)
         if verdict == "cleared":
             self._journal.change(entry, cleared_at=now)
         elif verdict != "wait":
-            self._conclude(entry, verdict)
+            self._conclude(entry, verdict, _WHY[verdict])
 
     def _conclude(
-        self, entry: Entry, verdict: Literal["again", "verified", "not_verified", "worse"]
+        self,
+        entry: Entry,
+        verdict: Literal["again", "verified", "not_verified", "worse"],
+        why: str,
     ) -> None:
         ended: Literal["verified", "not_verified", "worse"]
         ended = "not_verified" if verdict == "again" else verdict
-        self._journal.note(entry.plan, ended, _WHY[verdict])
-        self._journal.change(entry, state=ended, detail=_WHY[verdict])
+        self._journal.note(entry.plan, ended, why)
+        self._journal.change(entry, state=ended, detail=why)
         self._lease.release(entry.plan.target)
         self.trip()
 
