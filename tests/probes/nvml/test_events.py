@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.probes.nvml.conftest import Start
 from tests.probes.nvml.watch import Watch
 from tests.simdriver.state import SimDriver, uuid_of
@@ -45,12 +43,10 @@ def test_instance_of_a_partitioned_gpu(running: Watch, sim: SimDriver) -> None:
 
 
 def test_event_does_not_wait_for_the_next_read(start: Start, sim: SimDriver) -> None:
-    watch = start(cadence=30)
+    watch = start(cadence=6000)
     watch.until(watch.has("nvml_up", 1))
-    began = time.monotonic()
     sim.xid(4, 48)
     watch.until(lambda: bool(watch.told("xid")))
-    assert time.monotonic() - began < 1
 
 
 def test_set_that_fails_does_not_spin(start: Start, sim: SimDriver) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from gpudiag.probes import Event, Labels, Sample, labels
 from gpudiag.probes.nvml.probe import Nvml
+from tests.running import PATIENCE
 
 
 class Watch:
@@ -26,7 +27,7 @@ class Watch:
         self.newest.update(((s.metric, s.labels), s.value) for s in samples)
         self.times.update(((s.metric, s.labels), s.time) for s in samples)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"not in {seconds} s; events {self.events}"
