@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,6 +15,10 @@ from gpudiag.probes.torch import wire
 
 QUEUE = 256
 FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+
+OPENING = threading.Lock()
+"""Held while a socket is opened, and by whoever forks: else a child could have a copy of one that
+it does not know of, and the agent would see no end of this process."""
 
 
 def default_path() -> Path:
@@ -100,17 +105,24 @@ class Channel:
         now = self._clock()
         if now < self._next_try:
             return False
+        with OPENING:
+            self._socket = self._opened()
+        if self._socket is None:
+            self._next_try = now + self._wait
+            self._wait = min(self._wait * 2, LONGEST_WAIT)
+            return False
+        self._wait = FIRST_WAIT
+        return self._greet()
+
+    def _opened(self) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         connection.setblocking(False)
         try:
             connection.connect(os.fspath(self._path))
         except OSError:
             connection.close()
-            self._next_try = now + self._wait
-            self._wait = min(self._wait * 2, LONGEST_WAIT)
-            return False
-        self._socket, self._wait = connection, FIRST_WAIT
-        return self._greet()
+            return None
+        return connection
 
     def _greet(self) -> bool:
         hello = wire.encode(self._hello())

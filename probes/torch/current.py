@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any
 
+from gpudiag.probes.torch.channel import OPENING
 from gpudiag.probes.torch.guard import guarded
 from gpudiag.probes.torch.hooks import Hooks
 from gpudiag.probes.torch.options import Options
@@ -49,6 +50,11 @@ class Current:
         if not self._watching:
             self._watching = True
             atexit.register(guarded(self._exit))
+            os.register_at_fork(
+                before=OPENING.acquire,
+                after_in_parent=OPENING.release,
+                after_in_child=OPENING.release,
+            )
             os.register_at_fork(after_in_child=guarded(self._forked))
 
     def _exit(self) -> None:

@@ -29,6 +29,7 @@ class Helper:
         self._tick = guarded(tick)
         self._command = guarded(command)
         self._stopping = False
+        self._leaving, self._left = threading.Lock(), 0
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="gpudiag", daemon=True)
 
@@ -45,8 +46,7 @@ class Helper:
         self._stopping = True
         self.wake()
         self._thread.join(GOODBYE)
-        if not self._thread.is_alive():
-            self.close()
+        self._leave()
 
     def close(self) -> None:
         """Give the descriptors back; in a forked child the thread is not there, they are."""
@@ -65,6 +65,15 @@ class Helper:
                 # Whatever failed would fail again at once: no busy loop in a guest's thread.
                 time.sleep(TICK)
         guarded(self._channel.flush)()
+        guarded(self._leave)()
+
+    def _leave(self) -> None:
+        """Who leaves last of the thread and of the one that stops it closes."""
+        with self._leaving:
+            self._left += 1
+            last = self._left == 2
+        if last:
+            self.close()
 
     def _turn(self, timeout: float) -> bool:
         self._channel.flush()

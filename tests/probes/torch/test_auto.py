@@ -25,11 +25,17 @@ gd.attach(); gd.attach(); gd.detach()
 """
 
 
-def run(folder: Path, peer: Peer, code: str, **environment: str) -> None:
+def started(folder: Path, peer: Peer, code: str, **environment: str) -> subprocess.Popen[bytes]:
     (folder / "sitecustomize.py").write_text(SITE)
     told = {**os.environ, "PYTHONPATH": str(folder), "GPUDIAG_SOCKET": str(peer.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=told | environment, check=False)
-    assert done.returncode == 0
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(command, env=told | environment, stdin=subprocess.PIPE)
+
+
+def run(folder: Path, peer: Peer, code: str, **environment: str) -> None:
+    with started(folder, peer, code, **environment) as process:
+        process.communicate()
+    assert process.returncode == 0
 
 
 def silent(peer: Peer) -> bool:
@@ -54,8 +60,11 @@ def test_a_process_that_never_trains_stays_silent(peer: Peer, tmp_path: Path) ->
 
 
 def test_a_rank_says_hello_before_its_first_step(peer: Peer, tmp_path: Path) -> None:
-    run(tmp_path, peer, "import torch, time; time.sleep(0.3)", RANK="3", WORLD_SIZE="4")
-    assert peer.to_the_end()[0]["rank"] == 3
+    with started(tmp_path, peer, "import torch; input()", RANK="3", WORLD_SIZE="4") as process:
+        hello = peer.read()
+        process.communicate(b"\n")
+    assert hello is not None
+    assert hello["rank"] == 3
 
 
 def test_the_switch_turns_it_off(peer: Peer, tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpudiag.probes.torch.channel import QUEUE, Channel, default_path
+import gpudiag.probes.torch as gd
+from gpudiag.probes.torch import helper
+from gpudiag.probes.torch.channel import OPENING, QUEUE, Channel, default_path
 from gpudiag.probes.torch.wire import LIMIT
 from tests.probes.torch.peer import Peer
 
@@ -19,7 +22,7 @@ import socket, sys, time
 listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listening.bind(sys.argv[1]); listening.listen(1); print("up", flush=True)
 connection = listening.accept()[0]; connection.recv(65536); print("hello", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -91,7 +94,8 @@ def test_a_stopped_agent_and_a_full_socket_hold_nobody_up(
     for _ in range(1000):
         sending.send({"line": "x" * 5000})
         sending.flush()
-    assert time.monotonic() - start < 5
+    # One that waited at each, however shortly, would take minutes.
+    assert time.monotonic() - start < 60
     assert sending.dropped > 0
     sending.close()
 
@@ -148,3 +152,41 @@ def test_the_socket_is_not_inherited_by_other_programs(peer: Peer) -> None:
     assert descriptor is not None
     assert not os.get_inheritable(descriptor)
     sending.close()
+
+
+def test_a_fork_waits_while_a_socket_is_opened(tmp_path: Path) -> None:
+    gd.attach(socket=tmp_path / "nobody")
+    gd.detach()
+    opened = threading.Event()
+
+    def opening() -> None:
+        opened.set()
+        OPENING.release()
+
+    OPENING.acquire()
+    threading.Timer(0.3, opening).start()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if opened.is_set() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_thread_that_ends_late_hangs_up_all_the_same(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(helper, "GOODBYE", 0.05)
+    held, holding = threading.Event(), threading.Event()
+
+    def tick() -> None:
+        holding.set()
+        held.wait()
+
+    sending = channel(peer.path)
+    sending.flush()
+    working = helper.Helper(sending, tick, lambda _: None)
+    working.start()
+    holding.wait()
+    sending.send({"kind": "bye"})
+    working.stop()
+    held.set()
+    assert peer.to_the_end() == [{"kind": "hello"}, {"kind": "bye"}]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ from gpudiag.probes.torch.current import CURRENT
 from gpudiag.probes.torch.features import Features
 from gpudiag.probes.torch.loader import Loader
 from tests.probes.torch.training import data
+from tests.running import wait_for
 
 IDS = torch.zeros(4, 128, dtype=torch.int64)
 
@@ -23,6 +25,17 @@ class Sleepy(Dataset[torch.Tensor]):
 
     def __getitem__(self, index: int) -> torch.Tensor:
         time.sleep(0.01)
+        return torch.zeros(3)
+
+
+class Gated(Sleepy):
+    """Gives a sample for each time that its gate is opened."""
+
+    def __init__(self) -> None:
+        self.gate = multiprocessing.Semaphore(0)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.gate.acquire()
         return torch.zeros(3)
 
 
@@ -60,23 +73,29 @@ def test_a_batch_of_another_kind_is_looked_at_anew() -> None:
 
 
 def test_the_wait_is_what_next_takes(loader: Loader) -> None:
+    began, elsewhere = time.perf_counter(), 0.0
     for _ in DataLoader(Sleepy(), batch_size=2):
+        before = time.perf_counter()
         time.sleep(0.02)
+        elsewhere += time.perf_counter() - before
+    waited = time.perf_counter() - began - elsewhere
     values = taken(loader, steps=3)
-    assert 0.02 <= values["data_wait_seconds"] < 0.04
+    assert 0.02 <= values["data_wait_seconds"] <= waited / 3
     assert values["micro_batches"] == 1
     assert values["samples_total"] == 6
 
 
 def test_a_worker_that_is_slow_leaves_the_queue_empty(loader: Loader) -> None:
-    iterator = iter(DataLoader(Sleepy(), batch_size=1, num_workers=1))
+    dataset = Gated()
+    dataset.gate.release()
+    iterator = iter(DataLoader(dataset, batch_size=1, num_workers=1))
     next(iterator)
     values = taken(loader)
-    assert values["loader_queue_depth"] <= 1
-    assert values["loader_queue_capacity"] == 2
-    time.sleep(0.2)
+    assert (values["loader_queue_depth"], values["loader_queue_capacity"]) == (0, 2)
+    for _ in range(3):
+        dataset.gate.release()
     next(iterator)
-    time.sleep(0.2)
+    wait_for(lambda: ("gpudiag_train_loader_queue_depth", {}, 2.0) in loader._queue())
     assert taken(loader)["loader_queue_depth"] == 2
 
 

@@ -112,7 +112,7 @@ def test_spawned_workers_say_nothing(tmp_path: Path, peer: Peer) -> None:
 
 
 def test_stacks_are_told_while_the_main_thread_is_blocked(peer: Peer, script: Script) -> None:
-    script("import time\ndef waits_here(): time.sleep(60)\nwaits_here()")
+    script("import time\ndef waits_here(): time.sleep(600)\nwaits_here()")
     while peer.value("gpudiag_train_steps_total") < 12:
         pass
     peer.command("dump_stacks")

@@ -20,7 +20,7 @@ class Slow(torch.autograd.Function):
     def forward(ctx, x): return x.clone()
     @staticmethod
     def backward(ctx, g):
-        if rank == 1: time.sleep(0.05)
+        if rank == 1: time.sleep(0.25)
         return g
 class Net(torch.nn.Module):
     def __init__(self):
@@ -30,7 +30,7 @@ class Net(torch.nn.Module):
 gd.attach()
 model = DistributedDataParallel(Net())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-for _ in range(40):
+for _ in range(24):
     model(torch.randn(4, 32)).sum().backward()
     optimizer.step(); optimizer.zero_grad()
 """
@@ -43,8 +43,8 @@ for layer in model: fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)
 gd.attach(model)
 optimizer = torch.optim.Adam(model.parameters())
-for _ in range(30):
-    if rank == 1: time.sleep(0.05)
+for _ in range(24):
+    if rank == 1: time.sleep(0.25)
     model(torch.randn(4, 32)).sum().backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step(); optimizer.zero_grad(set_to_none=False)
@@ -64,7 +64,7 @@ gd.attach()
 for _ in range(3):
     gd.step()
     dist.all_reduce(torch.ones(1))
-if rank == 1: time.sleep(60)
+if rank == 1: time.sleep(600)
 dist.all_reduce(torch.ones(1))
 """
 
@@ -82,14 +82,14 @@ recorded = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def ddp(tmp_path_factory: pytest.TempPathFactory) -> list[Packets]:
-    """What the ranks of a DDP run send whose rank 1 is 50 ms late inside backward."""
+    """What the ranks of a DDP run send whose rank 1 is 250 ms late inside backward."""
     with ranks(tmp_path_factory.mktemp("ddp"), DDP) as peers:
         return [peer.to_the_end() for peer in peers]
 
 
 @pytest.fixture(scope="module")
 def fsdp(tmp_path_factory: pytest.TempPathFactory) -> list[Packets]:
-    """What the ranks of an FSDP2 run send whose rank 1 begins each step 50 ms late."""
+    """What the ranks of an FSDP2 run send whose rank 1 begins each step 250 ms late."""
     if not hasattr(import_module("torch.distributed.fsdp"), "fully_shard"):
         pytest.skip("no fully_shard here")
     with ranks(tmp_path_factory.mktemp("fsdp"), FSDP) as peers:
@@ -104,12 +104,13 @@ def test_the_late_rank_waits_least_and_computes_most(
 
     def of(name: str) -> list[float]:
         found = ([v for _, v in series(rank, f"gpudiag_train_{name}_seconds")] for rank in packets)
-        return [statistics.mean(values) for values in found]
+        return [statistics.median(values) for values in found]
 
     step, wait, compute = of("step"), of("comm_wait"), of("compute")
-    assert abs(step[0] - step[1]) < 0.015
-    assert wait[0] - wait[1] > 0.03
-    assert compute[1] - compute[0] > 0.03
+    # One waits for the other in each step, and a busy machine delays now this one and now that.
+    assert abs(step[0] - step[1]) < 0.1
+    assert wait[0] - wait[1] > 0.125
+    assert compute[1] - compute[0] > 0.125
 
 
 @pytest.mark.parametrize("run", ["ddp", pytest.param("fsdp", marks=recorded)])
@@ -129,11 +130,11 @@ def test_the_late_rank_arrives_last(ddp: list[Packets]) -> None:
         arrived.append({seq: at for entries in groups for seq, at, _ in entries})
     late = [arrived[1][seq] - at for seq, at in arrived[0].items() if seq in arrived[1]]
     # Those of the set-up, and the later ones of a step, find both ranks there at once.
-    apart = [by for by in late if abs(by) > 0.015e9]
+    apart = [by for by in late if abs(by) > 0.1e9]
     assert len(apart) >= 3
-    assert 0.03e9 < statistics.median(apart) < 0.2e9
-    # A busy machine may make the other rank late once.
-    assert sum(by < 0 for by in apart) <= 1
+    # A busy machine makes now this one later and now the other.
+    assert 0.15e9 < statistics.median(apart) < 1e9
+    assert sum(by > 0 for by in apart) >= 0.75 * len(apart)
 
 
 def test_ranks_say_who_they_are(ddp: list[Packets]) -> None:
