@@ -12,6 +12,8 @@ from tests.running import RunningAgent
 
 ONCE = Path(__file__).with_name("once.py")
 LOOP = EXAMPLES / "hf_style_loop.py"
+TORCHRUN = ("torch.distributed.run", "--standalone", "--no-python", "--max-restarts", "3")
+TORCHRUN += ("--nproc-per-node",)
 
 
 def job(
@@ -22,14 +24,16 @@ def job(
     flags: tuple[str, ...] = (),
     ranks: int = 1,
     script: Path = LOOP,
+    launcher: tuple[str, ...] = ("tests.agent.live.launcher",),
     **environment: str,
 ) -> Training:
     """The loop of the examples as the job `llama`; `faults` are cured by a restart.
 
-    Its launcher starts all ranks again when one fails.
+    Its launcher, a module and its flags before the number of ranks, starts all ranks again when
+    one fails.
     """
     once = [sys.executable, str(ONCE), str(script), *faults, "--", *flags]
-    command = [sys.executable, "-m", "tests.agent.live.launcher", str(ranks), *once]
+    command = [sys.executable, "-m", *launcher, str(ranks), *once]
     told = {
         **os.environ,
         "GPUDIAG_SOCKET": str(agent.socket),
