@@ -79,7 +79,7 @@ class Node:
         flat = np.ones(len(at))
         since = next((f.start for f in self._mine if (f.kind, f.gpu) == ("grows", gpu)), None)
         grown = np.clip(at - since, 0.0, None) if since is not None else 0.0 * flat
-        used = 40 * GIB + 2 * MIB * np.round(wobble / 2.5) + grown * 2e9 / 3600.0
+        used = 40 * GIB + 20 * MIB * np.round(wobble, 1) + grown * 2e9 / 3600.0
         yield (
             "gpudiag_gpu_temperature_celsius",
             {"sensor": "core"},

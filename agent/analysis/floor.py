@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
-from gpudiag.agent.analysis.growth import FEW, MIB, Growth, growth, still_to_come, troughs
+from gpudiag.agent.analysis.growth import FEW, MIB, Growth, Wanted, growth, still_to_come, troughs
 from gpudiag.agent.analysis.plain import MAD_TO_SIGMA, line
 
 Kind = Literal[
@@ -91,12 +91,12 @@ def _growing(floor: Floor, least: float) -> Judgement | None:
     teeth = _teeth(floor.allocated)
     leak = None
     if not teeth:
-        leak = growth(floor.times, floor.allocated, least=least)
+        leak = growth(floor.times, floor.allocated, Wanted(least=least))
     elif len(teeth) < FEW:
         return _few_teeth(floor, teeth)
     else:
         times, lows = _at(floor, teeth)
-        leak = growth(times, lows, least=least)
+        leak = growth(times, lows, Wanted(least=least))
     if leak:
         return Judgement("leak", _sure(leak), "the lowest that is allocated rises all along", leak)
     return _beside(floor, least)
@@ -106,11 +106,11 @@ def _beside(floor: Floor, least: float) -> Judgement | None:
     """Growth of what is not allocated: outside torch, or its cache."""
     if floor.used and floor.reserved:
         outside = [u - r for u, r in zip(floor.used, floor.reserved, strict=True)]
-        found = growth(floor.times, outside, least=least)
+        found = growth(floor.times, outside, Wanted(least=least))
         if found:
             why = "the device's figure grows, what torch reserves does not"
             return Judgement("outside torch", _sure(found), why, found)
-    cache = growth(floor.times, floor.reserved, least=least) if floor.reserved else None
+    cache = growth(floor.times, floor.reserved, Wanted(least=least)) if floor.reserved else None
     if cache is None:
         return None
     if floor.retries:

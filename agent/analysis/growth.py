@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from statistics import median
+from math import sqrt
+from statistics import median, stdev
 from typing import NamedTuple
 
 from gpudiag.agent.analysis.plain import Line, line
@@ -50,12 +51,26 @@ class Growth(NamedTuple):
     level: float
 
 
+class Wanted(NamedTuple):
+    """What counts as growth: at least `least` bytes, of them the part `late` in the later half.
+
+    And `beyond` times as far as memory gets that wanders without aim, by steps like these.
+    """
+
+    late: float = LATE
+    least: float = MIB
+    beyond: float = 0.0
+
+
+PLAIN = Wanted()
+
+
 def growth(
-    times: Sequence[float], values: Sequence[float], *, late: float = LATE, least: float = MIB
+    times: Sequence[float], values: Sequence[float], wanted: Wanted = PLAIN
 ) -> Growth | None:
     """How the floor of these readings grows; None where it does not, or too few tell.
 
-    `times` ascend, in steps or seconds; growth of less than `least` bytes is none.
+    `times` ascend, in steps or seconds.
     """
     count = len(values)
     if count < FEW or not (values[-1] > values[-FEW] or values[-1] > values[count // 2]):
@@ -66,7 +81,7 @@ def growth(
         first = len(values) - int(len(values) * part)
         if len(values) - first < FEW:
             break
-        found = _any_growth(times[first:], values[first:], late, least)
+        found = _any_growth(times[first:], values[first:], wanted)
         if found and (first == 0 or _news(times[:first], values[:first], found)):
             return found
     return None
@@ -96,23 +111,20 @@ def still_to_come(lows: Sequence[float]) -> list[float]:
     return list(accumulate(reversed(lows), min))[::-1]
 
 
-def _any_growth(
-    times: Sequence[float], values: Sequence[float], late: float, least: float
-) -> Growth | None:
+def _any_growth(times: Sequence[float], values: Sequence[float], wanted: Wanted) -> Growth | None:
     """By lows first; wider stretches miss fewer of them, and middles see through mere noise."""
-    found = _growth(times, values, late, least)
+    found = _growth(times, values, wanted)
     if found is None and len(values) > MOST_TROUGHS:
-        found = _growth(times, values, late, least, most=WIDER)
+        found = _growth(times, values, wanted, most=WIDER)
     if found is None and len(values) >= 3 * MOST_TROUGHS:
-        found = _growth(times, values, late, least, of=median)
+        found = _growth(times, values, wanted, of=median)
     return found
 
 
 def _growth(
     times: Sequence[float],
     values: Sequence[float],
-    late: float,
-    least: float,
+    wanted: Wanted,
     *,
     most: int = MOST_TROUGHS,
     of: Callable[[Sequence[float]], float] = min,
@@ -120,14 +132,15 @@ def _growth(
     edges, lows = troughs(values, most, of)
     floor = still_to_come(lows)
     grown = floor[-1] - floor[0]
-    if grown <= 0.0 or grown < least:
+    if grown <= 0.0 or grown < wanted.least:
         return None
     if lows[-1] < max(lows) - 0.1 * grown:
         return None
     middle = floor[len(floor) // 2]
-    if middle - floor[0] < EARLY * grown or floor[-1] - middle < late * grown:
+    if middle - floor[0] < EARLY * grown or floor[-1] - middle < wanted.late * grown:
         return None
-    if max(b - a for a, b in pairwise(floor)) > LARGEST_STEP * grown:
+    largest = max(b - a for a, b in pairwise(floor))
+    if largest > LARGEST_STEP * grown or grown < wanted.beyond * _wandered(lows):
         return None
     fit = line([times[n] for n in edges], lows)
     if fit is None or fit.z < SIGNIFICANT or fit.rate <= 0.0 or grown < NOISES * fit.noise:
@@ -135,6 +148,12 @@ def _growth(
     fit = _finest(times, values, fit)
     span = times[-1] - times[0]
     return Growth(fit.rate, fit.low, fit.high, grown, span, times[0], lows[-1])
+
+
+def _wandered(lows: Sequence[float]) -> float:
+    """How far a walk by these steps, without their common drift, gets in as many (sigma)."""
+    steps = [b - a for a, b in pairwise(lows)]
+    return stdev(steps) * sqrt(len(steps))
 
 
 def _finest(times: Sequence[float], values: Sequence[float], fit: Line) -> Line:

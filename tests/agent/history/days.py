@@ -77,7 +77,7 @@ def _labels(one: Gpu, node: str, target: Mapping[str, str], name: str, value: fl
 def _fields(one: Gpu, at: float, random: Random) -> dict[str, float]:
     hot = _during(one.hot, at, 1.0)
     wobble = random.uniform(-1.0, 1.0)
-    used = 40_000.0 + 4.0 * wobble
+    used = 40_000.0 + 30.0 * wobble
     if one.grows is not None and at >= one.grows * HOUR:
         used += (at - one.grows * HOUR) / HOUR * 2000.0
     return {

@@ -58,3 +58,40 @@ def test_a_restart_begins_a_new_history() -> None:
 def test_the_second_rise_of_a_sawtooth_stays_under_the_first() -> None:
     teeth = BASE + 100 * MIB * np.concatenate([np.arange(60), np.arange(59)])
     assert growth(minutes(teeth)) is None
+
+
+def wandering(minutes_to_forget: float, chance: np.random.Generator) -> Floats:
+    """Four hours of minima of readings 15 s apart, 50 MiB of sigma, that forget at this pace."""
+    keeps = np.exp(-1.0 / (4.0 * minutes_to_forget)) if minutes_to_forget else 0.0
+    pushed = chance.normal(0.0, np.sqrt(1.0 - keeps**2), 960)
+    walk = np.empty_like(pushed)
+    now = chance.normal()
+    for at, push in enumerate(pushed):
+        now = walk[at] = keeps * now + push
+    lowest: Floats = walk.reshape(-1, 4).min(axis=1)
+    return BASE + 50 * MIB * lowest
+
+
+@pytest.mark.parametrize(
+    ("forgets", "most"), [(0.0, 0), (3.0, 0), (10.0, 1)], ids=["white", "3 min", "10 min"]
+)
+def test_flat_memory_that_is_noisy_or_wanders_is_no_growth(forgets: float, most: int) -> None:
+    chance = np.random.default_rng(7)
+    alarmed = 0
+    for _ in range(30):
+        values = wandering(forgets, chance)
+        found = (growth(minutes(values[:now])) for now in range(10, len(values) + 1, 5))
+        alarmed += any(one is not None and one.seconds >= 3600.0 for one in found)
+    assert alarmed <= most
+
+
+@pytest.mark.parametrize(("rate", "noise", "by"), [(5, 10, 40), (2, 50, 180)])
+def test_noise_delays_the_finding_of_a_leak_but_does_not_hide_it(
+    rate: float, noise: float, by: int
+) -> None:
+    chance = np.random.default_rng(3)
+    for _ in range(10):
+        readings = rate * np.arange(0.0, by, 0.25) + noise * chance.normal(size=4 * by)
+        lowest = readings.reshape(-1, 4).min(axis=1)
+        seen = range(10, by + 1, 2)
+        assert any(growth(minutes(BASE + lowest[:now] * MIB)) for now in seen)
