@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.running import free_port, wait_for
+from tests.running import PATIENCE, free_port, wait_for
 
 ROOT = Path(__file__).parents[1]
 
@@ -23,14 +23,14 @@ def page():
 
     def read():
         try:
-            with urlopen(f"http://{address}/", timeout=5) as answer:
+            with urlopen(f"http://{address}/", timeout=PATIENCE) as answer:
                 return answer.read().decode()
         except OSError:
             return ""
 
     yield read
     os.killpg(process.pid, signal.SIGTERM)
-    process.wait(10)
+    process.wait(PATIENCE)
 
 
 def test_the_page_names_both_faults_with_what_to_do(page):

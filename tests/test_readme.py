@@ -139,7 +139,7 @@ def test_every_command_runs(command, agent, snapshots, tmp_path):
     here = here.replace("gpudiag", f"{sys.executable} -m gpudiag.agent", 1)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        here, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        here, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
         env={**os.environ, "PATH": path},
     )  # fmt: skip
     # 1 is "findings": the recorded incident has some, and so may this machine.

@@ -22,6 +22,7 @@ from gpudiag.agent.recording.writer import RecordingWriter
 from gpudiag.agent.scheduler import Batch, Scheduler
 from gpudiag.probes import Event, Record, Sample, labels
 from gpudiag.probes.errors import GpudiagError, UsageError
+from tests.running import PATIENCE, wait_for
 
 TEXT = '# TYPE m_total counter\nm_total{b="2",a="1"} 5\nm_created{b="2",a="1"} 1\n'
 
@@ -51,10 +52,12 @@ class _Hands:
 
 def test_probes_are_read_for_as_long_as_asked() -> None:
     probe = _Probe()
-    clock = Clock()
-    batches = list(recorder.from_probes(Scheduler([probe], clock), Inventory(), clock, 0.2))
+    clock, began = Clock(), time.monotonic()
+    batches = list(recorder.from_probes(Scheduler([probe], clock), Inventory(), clock, 0.5))
+    lasted = time.monotonic() - began
     loads = [s for samples, _ in batches for s in samples if s.metric == "gpudiag_host_load1"]
-    assert 3 <= len(loads) <= 11
+    assert lasted >= 0.5
+    assert 1 <= len(loads) <= lasted / probe.cadence + 1
     assert all(len(events) == 1 for _, events in batches)
     assert probe.closed
 
@@ -156,13 +159,11 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, told: list[str], complai
 
 def test_a_recorder_that_is_terminated_leaves_a_whole_recording(tmp_path: Path) -> None:
     out = tmp_path / "rec"
-    told = ["record", "--out", str(out), "--duration", "60s"]
+    told = ["record", "--out", str(out), "--duration", "600s"]
     code = "from gpudiag.agent.cli import main; main()"
     with subprocess.Popen([sys.executable, "-c", code, *told]) as child:
         spool = tmp_path / "rec.partial" / "samples.spool"
-        until = time.monotonic() + 20.0
-        while not (spool.exists() and spool.stat().st_size) and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_for(lambda: spool.exists() and spool.stat().st_size, seconds=20)
         child.send_signal(signal.SIGTERM)
-        assert child.wait(10.0) == 0
+        assert child.wait(PATIENCE) == 0
     assert len(reader.read(out).times) > 0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.running import wait_for
+from tests.running import SLOWER, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
 PATIENCE = 90.0
@@ -41,12 +41,12 @@ class Training:
 
     def end(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return self.process.wait(PATIENCE)
+        return self.process.wait(PATIENCE * SLOWER)
 
     def stop(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(40)
+            self.process.wait(PATIENCE)
 
     def _ended(self) -> bool:
         return self.process.poll() is not None

@@ -32,10 +32,10 @@ def blamed(agent, job):
     return {subject["rank"] for subject in found if subject["job"] == job}
 
 
-def slow(where, rank):
+def slow(where, rank, milliseconds="50"):
     # Without workers to fetch ahead, a loader is late by its delay however slow the machine.
     workers = "0" if where == "loader" else "2"
-    flags = ("--slow-rank", rank, "--slow-where", where, "--slow-ms", "50")
+    flags = ("--slow-rank", rank, "--slow-where", where, "--slow-ms", milliseconds)
     return (*flags, "--workers", workers)
 
 
@@ -49,11 +49,11 @@ def launch(agent, start):
 
 
 def test_two_ranks_are_seen_and_the_one_slow_in_backward_is_named(agent, launch):
-    launch("slow", *slow("backward", "1"), ranks=2)
+    # So slow that no other rank is, however busy the machine.
+    launch("slow", *slow("backward", "1", "250"), ranks=2)
     wait_for(lambda: missing(agent, "slow") == [], seconds=60)
-    assert wait_for(lambda: blamed(agent, "slow"), seconds=60) == {"1"}
-    [finding] = agent.firing("straggler")
-    assert finding["cause"] == "slow-worker"
+    [finding] = wait_for(lambda: agent.firing("straggler"), seconds=60)
+    assert (finding["subject"], finding["cause"]) == ({"job": "slow", "rank": "1"}, "slow-worker")
     assert max(agent.metric("gpudiag_train_step_seconds", rank="0", job="slow")) >= 0.05
     assert agent.metric("gpudiag_train_loader_queue_capacity", rank="0") == [4.0]
     assert agent.metric("gpudiag_train_sequence_length", rank="1") == [32.0]

@@ -44,7 +44,8 @@ def seconds(misbehave, where, rank):
 def test_the_slow_rank_alone_is_slow_where_it_should_be(misbehave):
     assert seconds(misbehave, "forward", 1)[0] >= 0.08
     assert seconds(misbehave, "backward", 1)[1] >= 0.08
-    assert sum(seconds(misbehave, "forward", 0)) < 0.08
+    # The quickest of several: a busy machine may hold up any of them, a fault holds up all.
+    assert min(sum(seconds(misbehave, "forward", 0)) for _ in range(20)) < 0.08
 
 
 @pytest.mark.parametrize(("leak", "kept"), [("losses", 5), ("cache", 5), ("cycle", 5), (None, 0)])

@@ -24,10 +24,12 @@ def largest(taken, metric):
 def test_the_phases_of_reinforcement_learning_are_seen(launch, taken):
     assert launch("rl_phases", "--steps", "60").end() == 0
     wait_for(lambda: taken.lines("exit"))
-    samples = [s for s in taken.samples if s.metric == "gpudiag_train_phase_seconds"]
+    samples = [s for s in list(taken.samples) if s.metric == "gpudiag_train_phase_seconds"]
     assert {dict(s.labels)["phase"] for s in samples} == PHASES
-    spent = {dict(s.labels)["phase"]: s.value for s in samples if s.value == s.value}
-    assert spent["reward"] < spent["update"] < largest(taken, "step_seconds")
+    spent = [(dict(s.labels)["phase"], s.value) for s in samples if s.value == s.value]
+    # The least of several seconds: what else the machine does may come into any phase.
+    least = {phase: min(v for of, v in spent if of == phase) for phase in PHASES}
+    assert least["reward"] < least["update"] < largest(taken, "step_seconds")
     assert largest(taken, "steps_total") == 60
 
 

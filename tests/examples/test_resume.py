@@ -9,7 +9,7 @@ import pytest
 from tests.running import wait_for
 
 # Slow enough for a command to come and be taken before the run ends.
-SLOW = ("--steps", "450", "--slow-rank", "0", "--slow-ms", "10")
+SLOW = ("--steps", "450", "--slow-rank", "0", "--slow-ms", "30")
 STEPS = (*SLOW, "--log-every", "1", "--eval-every", "1000", "--save-every", "1000")
 
 

@@ -65,8 +65,8 @@ def test_dry_run_writes_what_it_would_do(start, cli, tmp_path):
     agent = start("dry-run")
     agent.kernel(XID)
     audit = tmp_path / "state" / "audit.jsonl"
-    wait_for(audit.exists, seconds=30)
-    assert json.loads(audit.read_text())["plan"]["action"] == "command"
+    wait_for(lambda: audit.exists() and "\n" in audit.read_text(), seconds=30)
+    assert json.loads(audit.read_text().splitlines()[0])["plan"]["action"] == "command"
     assert not (tmp_path / "done").exists()
     with pytest.raises(UsageError, match="breaker is closed"):
         cli(agent, "reset-breaker")
@@ -85,7 +85,7 @@ def test_a_spoilt_ledger_stops_acting_and_nothing_else(tmp_path, cli):
     try:
         agent.kernel(XID)
         wait_for(lambda: agent.firing("gpu-xid"), seconds=30)
-        assert wait_for(lambda: agent.metric("gpudiag_breaker_open"), seconds=30) == [1.0]
+        assert wait_for(lambda: agent.metric("gpudiag_breaker_open") == [1.0], seconds=30)
         with pytest.raises(GpudiagError):
             cli(agent, "list")
         assert not (tmp_path / "done").exists()

@@ -100,7 +100,7 @@ def bundled(agent, out, *words):
     if "--config" not in words:
         command += ["--config", str(running.folder / "config.yaml")]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=90, check=False,
+        command, capture_output=True, text=True, timeout=360, check=False,
         env={**os.environ, **where, **secrets},
     )  # fmt: skip
 
@@ -166,7 +166,7 @@ def test_draft_and_recording_replay_to_the_finding(agent, ticket, tmp_path):
         archive.extractall(tmp_path, filter="data")
     for what in ("ticket/recording", "ticket/incident.yaml"):
         command = [sys.executable, "-m", "gpudiag.agent", "replay", str(tmp_path / what), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         seen = [json.loads(line) for line in done.stdout.splitlines()]
         assert name in {f.get("id") for f in seen}, done.stderr + what
 

@@ -43,7 +43,7 @@ def the_id(agent):
 
 def gpudiag(*words):
     done = [sys.executable, "-m", "gpudiag.agent", *words]
-    return subprocess.run(done, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(done, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_the_list_gives_the_ids_and_who_is_on_it(agent, cli):
@@ -82,14 +82,15 @@ def test_it_survives_a_kill(agent, cli):
 
 
 def test_it_ends_by_itself(agent, cli):
-    cli(agent, "ack", the_id(agent), "--for", "1500ms", "--reason", "a moment")
+    cli(agent, "ack", the_id(agent), "--for", "10s", "--reason", "a moment")
     assert agent.firing("gpu-xid")[0]["acknowledged"]
-    wait_for(lambda: agent.firing("gpu-xid")[0]["acknowledged"] is None)
+    wait_for(lambda: agent.firing("gpu-xid")[0]["acknowledged"] is None, seconds=30)
 
 
 def decisions(tmp_path):
     audit = tmp_path / "state" / "audit.jsonl"
-    return [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
+    whole = audit.read_text().rpartition("\n")[0] if audit.exists() else ""
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def test_nothing_is_done_while_a_person_is_on_it(tmp_path, cli):

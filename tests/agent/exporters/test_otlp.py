@@ -25,7 +25,7 @@ def collector() -> Iterator[Collector]:
 
 
 def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -37,7 +37,7 @@ def push(view: FakeView) -> Iterator[Callable[..., OtlpPusher]]:
 
     def start(url: str) -> OtlpPusher:
         environ = {"POD_NAME": "agent-x", "NODE_NAME": "n1"}
-        pusher = OtlpPusher(Snapshots(view), url, interval=0.05, timeout=0.3, environ=environ)
+        pusher = OtlpPusher(Snapshots(view), url, interval=0.05, timeout=30.0, environ=environ)
         pushers.append(pusher)
         pusher.start()
         return pusher

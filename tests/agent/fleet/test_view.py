@@ -1,7 +1,6 @@
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,8 +13,10 @@ from gpudiag.agent.fleet.model import Fault, JobState, NodeState
 from gpudiag.agent.fleet.placing import placed
 from gpudiag.agent.fleet.reading import Read, subject
 from gpudiag.agent.fleet.view import Chosen, View, folded, part
+from gpudiag.agent.history.transfer import Patience
 from gpudiag.agent.rules.contract import subject as canonical
 from tests.promdouble import double, failure
+from tests.running import wait_for
 
 AT = 1_767_225_600.0
 XID = Fault("n1", "gpu-xid", "xid-79", "critical", 0.9, {"uuid": "GPU-1"})
@@ -135,8 +136,9 @@ def test_a_watch_outlives_a_server_that_refuses_and_ends_by_ctrl_c():
         watching = subprocess.Popen(
             [*program, "--prometheus", server.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        time.sleep(4.0)
+        # More than one look asks, however often it tries.
+        wait_for(lambda: len(server.asked) > 2 * Patience().tries)
         assert watching.poll() is None
         watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=30)
+        watching.communicate(timeout=120)
     assert watching.returncode == 130

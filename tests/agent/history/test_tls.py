@@ -16,7 +16,7 @@ from gpudiag.agent.history.transfer import Patience
 from tests.promdouble import matrix
 from tests.tools import needs
 
-QUICK = Patience(seconds=2.0, silence=2.0, tries=1)
+QUICK = Patience(seconds=60.0, silence=60.0, tries=1)
 
 
 class Handler(BaseHTTPRequestHandler):
