@@ -9,7 +9,7 @@ import time
 from gpudiag.agent.engine import Engine
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.recording.timeline import Timeline
-from gpudiag.agent.replay import MIN_STEP
+from gpudiag.agent.replay import MIN_STEP, Watch
 
 log = logging.getLogger(__name__)
 
@@ -17,12 +17,20 @@ log = logging.getLogger(__name__)
 class Player:
     """Feeds a timeline to an engine at `speed` times its pace, and stands still at its end."""
 
-    def __init__(self, timeline: Timeline, engine: Engine, speed: float) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        engine: Engine,
+        speed: float,
+        watch: Watch = lambda _now, _found: None,
+    ) -> None:
+        """`watch` is told what stands after each step, as in `replay`."""
         self.lock = threading.Lock()
         self.generation = 0
         self.engine = engine
         self._timeline = timeline
         self._speed = speed
+        self._watch = watch
         self._now = timeline.start
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._run, name="player", daemon=True)
@@ -54,6 +62,8 @@ class Player:
                 if on_step or wanted:
                     changed = self.engine.evaluate(now, None if on_step else wanted)
                 self.generation += 1
+            if on_step:
+                self._watch(now, self.findings)
             for finding in changed:
                 log.warning("%s %s: %s", finding.state, finding.id, finding.summary)
         log.info("the recording has ended; its last moment stays on the page")

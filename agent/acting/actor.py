@@ -12,6 +12,7 @@ import msgspec
 
 from gpudiag.agent.acting import standing
 from gpudiag.agent.acting.counting import Counts
+from gpudiag.agent.acting.planned import Planned, plain
 from gpudiag.agent.actions import guard
 from gpudiag.agent.actions.audit import Audit, Sink
 from gpudiag.agent.actions.contract import Lease, Lever
@@ -57,7 +58,8 @@ class Actor:
         self.mode = config.mode
         self._allowance = allowance(config)
         self._counts = Counts()
-        sinks: list[Sink] = [self._counts, *mirrors]
+        self._planned = Planned()
+        sinks: list[Sink] = [self._counts, self._planned, *mirrors]
         if config.webhooks:
             # httpx costs the agent some MiB: only who posts pays them.
             from gpudiag.agent.acting.telling import Teller
@@ -100,14 +102,17 @@ class Actor:
         return True
 
     def shown(self) -> dict[str, Any]:
-        """The ledger as the API gives it, newest first; raises `GpudiagError` if malformed."""
+        """The ledger as the API gives it and what a dry run would do, newest first; raises
+        `GpudiagError` if malformed.
+        """
         entries = self._ledger.entries()
         now = self._now()
+        listed = [_plain(entry) for entry in entries[: -SHOWN - 1 : -1]] + self._planned.shown()
         return {
             "mode": self.mode,
             "breaker": self._ledger.breaker(),
             "budget_remaining": guard.remaining(entries, now, self._allowance),
-            "actions": [_plain(entry) for entry in entries[: -SHOWN - 1 : -1]],
+            "actions": sorted(listed, key=lambda one: -one["plan"]["made_at"])[:SHOWN],
         }
 
     def samples(self, now: float) -> list[Sample]:
@@ -164,6 +169,4 @@ def _step(step: LadderStep) -> Step:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(entry)
-    plain["plan"]["subject"] = dict(entry.plan.subject)
-    return plain
+    return {**msgspec.to_builtins(entry), "plan": plain(entry.plan)}

@@ -80,17 +80,23 @@ def _play(config: Config, path: Path, speed: float) -> None:
     if not speed > 0.0:
         raise UsageError(f"--speed {speed} is no speed: write a number such as 20")
     from gpudiag.agent import replay
+    from gpudiag.agent.acting.planned import Rehearsed
+    from gpudiag.agent.actions.rehearsal import Rehearsal
     from gpudiag.agent.daemon import agent_info
+    from gpudiag.agent.exporters import control
     from gpudiag.agent.exporters.view import Snapshots
     from gpudiag.agent.live import LiveView
     from gpudiag.agent.replaying import Player
     from gpudiag.agent.serving import serve
 
     timeline = replay.load(path)
-    player = Player(timeline, replay.fresh_engine(), speed)
-    info = replace(agent_info(config, timeline.start, replay=True), replay_until=timeline.end)
+    rehearsal = Rehearsal()
+    player = Player(timeline, replay.fresh_engine(), speed, rehearsal.turn)
+    info = agent_info(config, timeline.start, replay=True)
+    info = replace(info, replay_until=timeline.end, mode="dry-run")
     view = LiveView(info, player, player.now, list)
     click.echo(f"Replaying {path} at {speed:g} times its speed: http://{config.http.listen}/")
     player.thread.start()
-    asyncio.run(serve(Snapshots(view), config.http.listen, lambda: None))
+    planned = control.routes(Rehearsed(rehearsal))
+    asyncio.run(serve(Snapshots(view), config.http.listen, lambda: None, planned))
     player.stop()

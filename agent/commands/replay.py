@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import structs, to_builtins
+from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
 from gpudiag.agent import replay_check
+from gpudiag.agent.acting.planned import plain
 from gpudiag.agent.actions.contract import Plan
 from gpudiag.agent.actions.rehearsal import Rehearsal
 from gpudiag.agent.commands import output
@@ -70,7 +71,7 @@ class _Planned:
 
 
 def _told(finding: Finding, planned: _Planned) -> dict[str, Any]:
-    plans = [{**to_builtins(p), "subject": dict(p.subject)} for p in planned.of(finding)]
+    plans = [plain(plan) for plan in planned.of(finding)]
     return {**finding.to_json(), "plans": plans}
 
 
