@@ -7,9 +7,12 @@ import msgspec
 from gpudiag.agent.acting import planned as module
 from gpudiag.agent.acting.actor import Actor
 from gpudiag.agent.acting.planned import Planned
-from gpudiag.agent.config.acting import Actions
+from gpudiag.agent.config.acting import Actions, LadderStep
+from gpudiag.agent.config.base import Duration
 from tests.agent.actions.doubles import FakeLever, FakeWorld, Stage, hung
 from tests.running import wait_for
+
+CONFIG = Actions(ladders={"hung-server": (LadderStep("unready", Duration(60.0), hold=1),)})
 
 
 def told(folder, servers):
@@ -44,7 +47,7 @@ def test_a_plan_that_is_told_again_is_listed_once_and_a_refusal_never(tmp_path):
 def test_an_agent_in_dry_run_lists_what_it_would_do(tmp_path):
     lever = FakeLever("unready")
     world = FakeWorld(firing=[hung()])
-    actor = Actor(Actions(), tmp_path, "n1", world, {lever.name: lever}, str)
+    actor = Actor(CONFIG, tmp_path, "n1", world, {lever.name: lever}, str)
     actor.start()
     (one,) = wait_for(lambda: actor.shown()["actions"], seconds=60)
     actor.stop()
