@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-import pytest
 import yaml
 
 from gpudiag.alerts.shape import RUNBOOKS
 from tests.alertmanager import alertmanager, running
 from tests.prometheus import RunningPrometheus
-from tests.running import free_port, wait_for
+from tests.running import PATIENCE, free_port, wait_for
 from tests.tools import needs
 
 pytestmark = [
     needs("prometheus", "prometheus"),
     needs("prometheus-alertmanager", "prometheus-alertmanager"),
-    pytest.mark.timeout(240),
 ]
 
 INCIDENT = Path(__file__).parent / "incidents/thermal-throttle/hot-until-the-fan-is-back.yaml"
@@ -73,6 +71,8 @@ def sped(rules: str, agent: str) -> str:
         return f"{match[1]}: {max(1, round(seconds / SPEED))}s"
 
     held = re.sub(r"\b(for|keep_firing_for): (\d+)([smh])$", divided, rules, flags=re.M)
+    # The agent's own absence is not played: a busy machine takes long to start it.
+    held = re.sub(r"(GpudiagAgentMissing\n.*\n +for): \d+s", r"\1: 60s", held)
     return held.replace(RUNBOOKS, f"{agent}/runbooks")
 
 
@@ -81,7 +81,7 @@ def prometheus(folder: Path, agent: str, manager: int) -> Iterator[RunningPromet
     shipped = files("gpudiag.alerts.generated").joinpath("gpudiag.rules.yaml").read_text()
     (folder / "rules.yaml").write_text(sped(shipped, agent))
     config = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "2s", "evaluation_interval": "1s"},
         "rule_files": [str(folder / "rules.yaml")],
         "scrape_configs": [
             {
@@ -116,9 +116,9 @@ def test_it_is_paged_with_links_that_lead_somewhere_resolves_and_a_dead_agent_is
         known = {"severity": "warning", "subject": "uuid=GPU-3", "cause": "thermal-throttle"}
         assert hot["labels"] | known == hot["labels"]
         page, _, section = hot["annotations"]["runbook_url"].partition("#")
-        with urlopen(page, timeout=5) as answer:
+        with urlopen(page, timeout=PATIENCE) as answer:
             assert f'id="{section}"' in answer.read().decode()
         wait_for(lambda: pager.came("GpudiagThermalThrottle", "resolved"), 90)
         assert pager.came("GpudiagAgentMissing", "firing") is None
         process.kill()
-        wait_for(lambda: pager.came("GpudiagAgentMissing", "firing"), 60)
+        wait_for(lambda: pager.came("GpudiagAgentMissing", "firing"), 120)

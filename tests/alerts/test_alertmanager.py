@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -16,6 +17,7 @@ from gpudiag.alerts.alertmanager import TEMPLATES
 from tests.alertmanager import alertmanager
 from tests.alerts.promtool import GENERATED
 from tests.alerts.test_rules import first_firing
+from tests.running import PATIENCE, wait_for
 from tests.tools import needs
 
 CONFIG = GENERATED / "alertmanager.yaml"
@@ -73,11 +75,18 @@ def test_a_cause_silences_its_consequence_and_nothing_else(root, other, quiet, t
     with alertmanager(tmp_path, "http://127.0.0.1:1") as port:
         url = f"http://127.0.0.1:{port}/api/v2/alerts"
         body = json.dumps([{"labels": root}, {"labels": other}]).encode()
-        urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=5).close()
-        with urlopen(url, timeout=5) as answer:
-            told = json.load(answer)
-    (state,) = (alert["status"] for alert in told if alert["labels"] == other)
-    assert bool(state["inhibitedBy"]) == quiet
+        urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=PATIENCE).close()
+
+        def status() -> dict[str, Any]:
+            with urlopen(url, timeout=PATIENCE) as answer:
+                told = {frozenset(a["labels"].items()): a["status"] for a in json.load(answer)}
+            found: dict[str, Any] = told[frozenset(other.items())]
+            return found
+
+        if quiet:
+            wait_for(lambda: status()["inhibitedBy"])
+        else:
+            assert not status()["inhibitedBy"]
 
 
 @pytest.mark.parametrize("rule", list(raw.rules()), ids=lambda rule: rule["alert"])

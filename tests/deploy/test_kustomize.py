@@ -39,7 +39,7 @@ def identity(one):
 @pytest.mark.parametrize("folder", ["monitoring", *(f"overlays/{name}" for name in OVERLAYS)])
 def test_kubectl_builds_the_same_objects(folder):
     command = ["kubectl", "kustomize", str(DEPLOY / folder)]
-    built = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    built = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert built.returncode == 0, built.stderr
     assert "# Warning" not in built.stderr
     ours = {identity(one): one for one in kustomized(DEPLOY / folder)}

@@ -37,7 +37,7 @@ def service():
 
 def analyzed(*args):
     return subprocess.run(
-        ["systemd-analyze", *args], check=False, capture_output=True, text=True, timeout=60
+        ["systemd-analyze", *args], check=False, capture_output=True, text=True, timeout=240
     )
 
 
