@@ -95,3 +95,12 @@ def test_noise_delays_the_finding_of_a_leak_but_does_not_hide_it(
         lowest = readings.reshape(-1, 4).min(axis=1)
         seen = range(10, by + 1, 2)
         assert any(growth(minutes(BASE + lowest[:now] * MIB)) for now in seen)
+
+
+def test_a_long_floor_is_judged_by_the_part_that_is_there_at_both_ends_of_a_pace() -> None:
+    day = BASE + MIB * np.arange(1500.0)
+    found = [growth(minutes(day[:now])) for now in range(1400, 1500)]
+    until = {one.since + one.seconds for one in found if one}
+    assert all(found)
+    assert len(until) <= 100 / 8 + 2
+    assert max(until) >= 60.0 * (1500 - 8 - 1)
