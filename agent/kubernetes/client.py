@@ -79,13 +79,14 @@ class Api:
         sent = None
         if body is not None:
             sent, headers["Content-Type"] = json.dumps(body).encode(), kind
-        with self._connected() as connection, _limited(connection, self._timeout):
+        with self._connected() as connection, _limited(connection, self._timeout) as over:
             try:
                 connection.request(method, path, sent, {"User-Agent": "gpudiag", **headers})
                 answer = connection.getresponse()
                 return answer.status, answer.headers, answer.read(MAX_ANSWER)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                what = type(error).__name__
+                # The socket's own limit and the whole one run out together: one word for both.
+                what = "TimeoutError" if over.is_set() else type(error).__name__
                 raise Unclear(f"the Kubernetes API gave no answer to {method}: {what}") from error
 
     @contextmanager
@@ -109,19 +110,20 @@ class Api:
 
 
 @contextmanager
-def _limited(connection: http.client.HTTPSConnection, seconds: float) -> Iterator[None]:
+def _limited(connection: http.client.HTTPSConnection, seconds: float) -> Iterator[threading.Event]:
     """The socket's own limit is for each piece, and pieces may come for ever."""
-    plain = connection.sock
-    timer = threading.Timer(seconds, _shut, (plain,))
+    over = threading.Event()
+    timer = threading.Timer(seconds, _shut, (connection.sock, over))
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield over
     finally:
         timer.cancel()
 
 
-def _shut(connected: socket.socket) -> None:
+def _shut(connected: socket.socket, over: threading.Event) -> None:
+    over.set()
     try:
         # TLS's own shutdown would drop the state that the reading thread stands in.
         socket.socket.shutdown(connected, socket.SHUT_RDWR)
