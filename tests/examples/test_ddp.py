@@ -60,7 +60,6 @@ def test_two_ranks_are_seen_and_the_one_slow_in_backward_is_named(agent, launch)
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("where", ["forward", "backward", "loader"])
 @pytest.mark.parametrize("script", ["ddp_transformer", "fsdp2"])
@@ -72,7 +71,6 @@ def test_the_slow_rank_is_named(agent, launch, script, where, ranks):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("script", ["ddp_transformer", "fsdp2"])
 def test_none_is_named_where_all_are_alike(agent, launch, script, ranks):

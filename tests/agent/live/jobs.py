@@ -12,8 +12,10 @@ from tests.running import RunningAgent
 
 ONCE = Path(__file__).with_name("once.py")
 LOOP = EXAMPLES / "hf_style_loop.py"
-TORCHRUN = ("torch.distributed.run", "--standalone", "--no-python", "--max-restarts", "3")
-TORCHRUN += ("--nproc-per-node",)
+TORCHRUN = (
+    *("torch.distributed.run", "--standalone", "--no-python"),
+    *("--max-restarts", "3", "--nproc-per-node"),
+)
 
 
 def job(
