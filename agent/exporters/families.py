@@ -102,9 +102,8 @@ def own(snapshot: Snapshot) -> Iterator[Reading]:
     now, info = snapshot.now, snapshot.info
     build = labels(version=info.version, revision=info.revision, python=platform.python_version())
     yield "gpudiag_build_info", build, now, 1.0
-    for finding in snapshot.findings:
-        if finding.state == "firing" and not finding.explained_by:
-            yield from told.told(finding, now)
+    firing = (one for one in snapshot.findings if one.state == "firing" and not one.explained_by)
+    yield from told.told(firing, now)
     for symptom in sorted({symptom for symptom, _ in snapshot.unknown}):
         yield "gpudiag_symptom_unknown", labels(symptom=symptom), now, 1.0
     for probe in snapshot.probes:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpudiag.agent.exporters.view import Reading
 from gpudiag.agent.findings.finding import Finding, subject_label
 from gpudiag.probes import labels
+from gpudiag.probes.catalog import gravity
+
+DETAILED = 10
+"""Findings of a node that are told with their facts and rivals, the gravest: who has more firing at
+once reads the agent's own page."""
 
 FACTS = 8
 """Facts of a finding that become series: rules put the telling ones first."""
@@ -21,11 +26,20 @@ METRICS = frozenset(
 )
 
 
-def told(finding: Finding, now: float) -> Iterator[Reading]:
-    """The series of one finding at `now`, epoch seconds.
+def told(findings: Iterable[Finding], now: float) -> Iterator[Reading]:
+    """The series of what fires at `now`, epoch seconds.
 
     Facts that are text, such as a kernel line, stay out: a label must not hold what never ends.
     """
+    firing = list(findings)
+    gravest = sorted(firing, key=lambda one: (-gravity(one.severity), one.since, one.id))[:DETAILED]
+    for finding in firing:
+        yield from _that_it_fires(finding, now)
+        if finding in gravest:
+            yield from _behind(finding, now)
+
+
+def _that_it_fires(finding: Finding, now: float) -> Iterator[Reading]:
     which = {"symptom": finding.symptom, "subject": subject_label(finding.subject)}
     cause = {**which, "cause": finding.cause}
     pairs = labels(**cause, severity=finding.severity)
@@ -33,6 +47,11 @@ def told(finding: Finding, now: float) -> Iterator[Reading]:
     if said := finding.acknowledged:
         until = "gpudiag_finding_acknowledged_until_timestamp_seconds"
         yield until, labels(**which), now, said.until
+
+
+def _behind(finding: Finding, now: float) -> Iterator[Reading]:
+    which = {"symptom": finding.symptom, "subject": subject_label(finding.subject)}
+    cause = {**which, "cause": finding.cause}
     for fact in finding.evidence[:FACTS]:
         if not isinstance(fact.value, str):
             of = subject_label(tuple(sorted(fact.labels.items())))

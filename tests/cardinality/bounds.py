@@ -23,9 +23,9 @@ _HEAD = f"""\
 Made from the catalogue and `labels.toml` by `python -m tests.cardinality.bounds`; a test compares.
 The counts are for a full node: 16 GPUs with 18 NVLinks each, 16 ranks with 4 loaders each, and 4
 servers. Not all of it can stand side by side: such a node, simulated with every label set that its
-GPUs, ranks and servers have, exports {MEASURED:,} series, and the test that counts them fails from
-{MOST:,} on. Nothing is exported for what is not there: without MIG, InfiniBand or training those
-rows are empty.
+GPUs, ranks and servers have, exports {MEASURED:,} series, and the test that counts them fails where
+they come to {MOST:,} with all findings that may fire at once. Nothing is exported for what is not
+there: without MIG, InfiniBand or training those rows are empty.
 
 A series ends with what it speaks of: that of a process, a rank or a server that is gone leaves
 `/metrics` within 15 seconds or five of its own intervals. No label holds what grows without end: no

@@ -16,7 +16,7 @@ from gpudiag.probes import catalog
 from gpudiag.probes.torch.kernels import KINDS
 from gpudiag.probes.torch.steps import BOUNDS
 from tests.modelserver import model_server
-from tests.running import RunningAgent
+from tests.running import RunningAgent, wait_for
 from tests.simdriver.state import SimDriver, uuid_of
 
 GPUS, RANKS, SERVERS, LOADERS = 16, 16, 4, 4
@@ -71,7 +71,7 @@ LABELLED: dict[str, list[dict[str, str]]] = {
 _RANK = """
 import json, os, socket, subprocess, sys, time
 path, hello, values, loaders = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]), 4
-workers = [subprocess.Popen(["sleep", "300"]) for _ in range(int(sys.argv[4]))]
+workers = [subprocess.Popen(["sleep", "900"]) for _ in range(int(sys.argv[4]))]
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 agent.connect(path)
 agent.send(json.dumps({**hello, "pid": os.getpid()}).encode())
@@ -163,8 +163,10 @@ def counted(agent: RunningAgent) -> dict[str, int]:
     return found
 
 
-def settled(agent: RunningAgent, seconds: float = 60.0) -> dict[str, int]:
-    """What is counted once it has not grown for ten seconds."""
+def settled(agent: RunningAgent, seconds: float = 240.0) -> dict[str, int]:
+    """What is counted once all is there, and has not grown for ten seconds."""
+    whole = {"gpudiag_gpu_info": GPUS, "gpudiag_train_info": RANKS, "gpudiag_serving_up": SERVERS}
+    wait_for(lambda: whole.items() <= counted(agent).items(), seconds=60, every=1.0)
     end, most, since = time.monotonic() + seconds, counted(agent), time.monotonic()
     while time.monotonic() < end and time.monotonic() - since < 10:
         time.sleep(1)

@@ -149,7 +149,6 @@ def _own(timeline: Timeline, last: float) -> Iterator[Sample]:
     time = max(0.0, last - SPAN)
     while time <= last:
         yield Sample("gpudiag_build_info", build, time, 1.0)
-        for finding in fired:
-            if finding.fired_within(time, time):
-                yield from (Sample(*reading) for reading in told(finding, time))
+        firing = [finding for finding in fired if finding.fired_within(time, time)]
+        yield from (Sample(*reading) for reading in told(firing, time))
         time += _STEP

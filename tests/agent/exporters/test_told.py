@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from gpudiag.agent.exporters.told import FACTS, METRICS, told
+from gpudiag.agent.exporters.told import DETAILED, FACTS, METRICS, told
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import Evidence, Rival
 
@@ -24,7 +24,9 @@ HOT = Finding(
 
 
 def series(finding, metric):
-    return [(dict(pairs), value) for name, pairs, _, value in told(finding, 2.0) if name == metric]
+    return [
+        (dict(pairs), value) for name, pairs, _, value in told([finding], 2.0) if name == metric
+    ]
 
 
 def test_a_fact_is_a_series_that_names_what_it_was_read_of():
@@ -44,4 +46,14 @@ def test_facts_without_end_are_cut_and_all_metrics_are_known_to_the_exporter():
     many = tuple(Evidence(f"fact_{n}", float(n)) for n in range(FACTS + 3))
     finding = replace(HOT, evidence=many)
     assert len(series(finding, "gpudiag_finding_evidence")) == FACTS
-    assert {name for name, *_ in told(finding, 2.0)} <= METRICS
+    assert {name for name, *_ in told([finding], 2.0)} <= METRICS
+
+
+def test_of_many_the_gravest_are_told_with_what_is_behind_them_and_the_others_without():
+    many = [replace(HOT, subject=(("rank", f"{n}"),), since=float(n)) for n in range(DETAILED + 5)]
+    worst = replace(HOT, subject=(("rank", "worst"),), severity="critical", since=99.0)
+    readings = list(told([*many, worst], 100.0))
+    active = [dict(pairs) for name, pairs, *_ in readings if name == "gpudiag_finding_active"]
+    behind = {dict(pairs)["subject"] for name, pairs, *_ in readings if name.endswith("_rival")}
+    assert len(active) == len(many) + 1
+    assert behind == {"rank=worst", *(f"rank={n}" for n in range(DETAILED - 1))}
