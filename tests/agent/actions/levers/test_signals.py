@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from gpudiag.agent.actions.contract import Ending
@@ -41,6 +42,46 @@ def test_sigterm_first_and_sigkill_for_those_that_stay(workers):
     )
     assert [w.wait() for w in both] == [-15, -9]
     assert [-told[worker.pid] for worker in both] == [-15, -9]
+
+
+def told(**args):
+    return msgspec.structs.replace(plan(job="llama"), args=args)
+
+
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGINT"])
+def test_a_job_may_be_told_by_the_signal_that_its_framework_saves_on(workers, name):
+    saves = f"import signal; signal.signal(signal.{name}, lambda *_: exit(75)); {OBEDIENT}"
+    worker = workers(saves)
+    lever = RestartWorkers(lambda _: [worker.pid], grace=60.0)
+    result = lever.do(told(signal=name, grace=50))
+    assert (result.ending, result.detail) == (Ending.DONE, "1 workers ended")
+    assert worker.wait() == 75
+
+
+def test_the_grace_of_the_step_counts(workers):
+    worker = workers(DEAF)
+    result = RestartWorkers(lambda _: [worker.pid], grace=500.0).do(told(grace=0.5))
+    assert result.detail == "1 workers ended, 1 of them by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"signal": "SIGKILL"}, "there are SIGTERM, SIGUSR1"),
+        ({"signal": 9}, "no signal to begin with"),
+        ({"grace": 0}, "above 0"),
+        ({"grace": "30s"}, "it takes seconds"),
+        ({"grace": 1e9}, "600 at most"),
+        ({"sgnal": "SIGUSR1"}, "no argument ['sgnal']"),
+    ],
+)
+def test_arguments_that_make_no_sense_end_nobody(workers, args, why):
+    worker = workers(OBEDIENT)
+    lever = RestartWorkers(lambda _: [worker.pid], grace=1.0)
+    assert why in lever.unready(told(**args))
+    result = lever.do(told(**args))
+    assert result.ending is Ending.REFUSED
+    assert worker.poll() is None
 
 
 def test_ranks_that_are_gone_are_nobody():
