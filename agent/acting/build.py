@@ -42,7 +42,8 @@ def actor_for(
     workload = None
     if name := config.workload:
         workload = Workload(state / "workload.json", now, name, sockets_of(name, servers))
-    world = LiveWorld(writer, now, Path(config.opt_out), config.maintenance, remarks)
+    labels = Path(config.pod_labels) if config.pod_labels else None
+    world = LiveWorld(writer, now, Path(config.opt_out), config.maintenance, remarks, labels)
     pullable = levers.build(
         config,
         secret,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from gpudiag.agent.actions.contract import Plan
+from gpudiag.agent.actions.contract import HANDS_OFF, Plan
 from gpudiag.agent.config.acting import Maintenance
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.findings.remark_store import Remarks
@@ -42,12 +42,15 @@ class LiveWorld:
         hold_file: Path,
         windows: Sequence[Maintenance],
         remarks: Remarks | None = None,
+        pod_labels: Path | None = None,
     ) -> None:
+        """`pod_labels` is the downward API's file of the own pod's labels."""
         self.now = now
         self._writer = writer
         self._hold_file = hold_file
         self._windows = windows
         self._remarks = remarks
+        self._pod_labels = pod_labels
 
     def findings(self) -> Sequence[Finding]:
         """See `World`."""
@@ -80,13 +83,15 @@ class LiveWorld:
         return None
 
     def opted_out(self, plan: Plan) -> str:
-        """See `World`: the file stops all, one beside it named for the target only that; so does
-        a person who acknowledged the finding.
+        """See `World`: the file stops all, one beside it named for the target only that; so do
+        the pod's label and a person who acknowledged the finding.
         """
         own = self._hold_file.with_name(f"{self._hold_file.name}.{plan.target.replace('/', '_')}")
         for path in (self._hold_file, own):
             if path.exists():
                 return f"{path} exists: a person wants it left alone"
+        if self._pod_labels and (why := _labelled(self._pod_labels)):
+            return why
         return _somebodys(self._remarks, plan.finding, self.now()) if self._remarks else ""
 
     def maintenance(self, now: float) -> str:
@@ -104,6 +109,18 @@ class LiveWorld:
             if inside:
                 return f"maintenance until {window.end} UTC"
         return ""
+
+
+def _labelled(path: Path) -> str:
+    label, off = HANDS_OFF
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        # Who cannot read whether the pod may be acted on must take it that it may not.
+        return f"whether the pod has the label {label}={off} is not known: {error}"
+    if f'{label}="{off}"' in lines:
+        return f"the pod has the label {label}={off}: a person wants it left alone"
+    return ""
 
 
 def _somebodys(remarks: Remarks, finding: str, now: float) -> str:

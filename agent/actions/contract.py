@@ -37,6 +37,10 @@ SPENDS: frozenset[Rung] = frozenset({"degrade", "drain", "restart"})
 """Rungs that count against the budget: the others change nothing."""
 
 
+HANDS_OFF = ("gpudiag/actions", "off")
+"""The label, and its value, by which a pod says that nothing may be done to it."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One action, decided and not yet done: dry-run prints it, auto carries out the very same.
 

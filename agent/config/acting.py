@@ -92,6 +92,7 @@ class Actions(Section, frozen=True):
     budget: Budget = Budget()
     breaker: Count = 3
     opt_out: str = "/run/gpudiag/hold"
+    pod_labels: str = ""
     maintenance: tuple[Maintenance, ...] = ()
     lease: str = ""
     ladders: dict[str, tuple[LadderStep, ...]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudiag.agent.actions.contract import RUNGS, Ending, Plan, Result
+from gpudiag.agent.actions.contract import HANDS_OFF, RUNGS, Ending, Plan, Result
 from gpudiag.agent.kubernetes.client import Api
 from gpudiag.agent.kubernetes.errors import ApiError, Refused, Unclear
 from gpudiag.agent.kubernetes.eviction import evict, taken, why_not
@@ -86,6 +86,9 @@ class EvictPod:
 
 
 def _spared(pod: Pod, plan: Plan) -> str:
+    label, off = HANDS_OFF
+    if pod.labels.get(label) == off:
+        return f"pod {pod.name} has the label {label}={off}: a person wants it left alone"
     if pod.deleting:
         return f"pod {pod.name} is on its way out already"
     if pod.phase in {"Succeeded", "Failed"}:

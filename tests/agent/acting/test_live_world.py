@@ -49,6 +49,27 @@ def test_rules_that_do_not_answer_confirm_nothing(tmp_path):
     assert world(tmp_path, writer).recheck(hung().id) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('app="chat"\ngpudiag/actions="off"\n', "has the label gpudiag/actions=off"),
+        ('gpudiag/actions="on"\nnot-gpudiag/actions="off"\n', ""),
+        ("", ""),
+        (None, "is not known"),
+    ],
+)
+def test_the_pods_own_label_holds_everything(tmp_path, text, why):
+    """The form in which the downward API writes labels: a key, and its value in quotes, a line."""
+    path = tmp_path / "labels"
+    if text is not None:
+        path.write_text(text)
+    rules: Any = Writer()
+    made = LiveWorld(rules, lambda: 100.0, tmp_path / "hold", (), pod_labels=path)
+    said = made.opted_out(plan())
+    assert why in said
+    assert bool(said) == bool(why)
+
+
 @pytest.mark.parametrize("name", ["hold", "hold.server=chat"])
 def test_a_file_holds_everything_or_one_target(tmp_path, name):
     assert world(tmp_path).opted_out(plan()) == ""

@@ -93,6 +93,7 @@ def test_a_pod_that_is_newer_than_the_plan_is_left_alone(cluster, there):
     ("change", "why"),
     [
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "on its way out already"),
+        ({"metadata": {"labels": {"gpudiag/actions": "off"}}}, "wants it left alone"),
         ({"status": {"phase": "Succeeded"}}, "has ended"),
         ({"metadata": {"ownerReferences": []}}, "no controller"),
         ({"metadata": {"creationTimestamp": "soon"}}, "in another form"),
