@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from gpudiag.agent.commands import options
 from gpudiag.agent.exporting import export
+from gpudiag.alerts.shape import GRAFANA, RUNBOOKS
 
 
 @click.group()
@@ -16,12 +18,20 @@ def command() -> None:
 
 @command.command("export")
 @click.argument("folder", type=click.Path(path_type=Path))
-def export_rules(folder: Path) -> None:
+@options.runbooks
+@click.option(
+    "--grafana",
+    default=GRAFANA,
+    show_default=True,
+    help="Where Grafana shows the dashboards: dashboard_url leads there.",
+)
+def export_rules(folder: Path, runbooks: str, grafana: str) -> None:
     """Write the rule files into FOLDER: for Prometheus itself and for its operator.
 
     With them an example for Alertmanager (routes, inhibition) and the texts it sends.
 
-    Example: gpudiag alerts export /etc/prometheus/rules
+    Example: gpudiag alerts export /etc/prometheus/rules --grafana https://grafana.example
     """
-    for path in export("gpudiag.alerts.generated", (".yaml", ".tmpl"), folder):
+    own = {RUNBOOKS: runbooks, GRAFANA: grafana}
+    for path in export("gpudiag.alerts.generated", (".yaml", ".tmpl"), folder, own):
         click.echo(path)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from gpudiag.agent.cli import root
@@ -162,3 +163,29 @@ def test_they_can_be_exported(tmp_path):
     done = CliRunner().invoke(root, ["alerts", "export", str(tmp_path / "rules")])
     assert done.exit_code == 0
     assert {path.name for path in (tmp_path / "rules").iterdir()} == set(files.files())
+
+
+@needs("promtool", "prometheus")
+def test_every_link_of_what_is_exported_leads_to_the_readers_own_hosts(tmp_path):
+    own = ["--runbooks", "https://pages.example/gpu/", "--grafana", "https://grafana.example"]
+    done = CliRunner().invoke(root, ["alerts", "export", str(tmp_path), *own])
+    assert done.exit_code == 0
+    urls = [
+        rule["annotations"][kind]
+        for name in ("gpudiag.rules.yaml", "exporters.rules.yaml")
+        for group in yaml.safe_load((tmp_path / name).read_text())["groups"]
+        for rule in group["rules"]
+        for kind in ("runbook_url", "dashboard_url")
+        if kind in rule.get("annotations", {})
+    ]
+    hosts = {url.split("/d/")[0] if "/d/" in url else url.rpartition("/")[0] for url in urls}
+    assert hosts == {"https://pages.example/gpu", "https://grafana.example"}
+    assert "https://pages.example/gpu/gpu-xid#" in (tmp_path / "prometheusrule.yaml").read_text()
+    promtool.accepted("check", "rules", tmp_path / "gpudiag.rules.yaml")
+
+
+@pytest.mark.parametrize("address", ["grafana.example", "https://a b", "ftp://a", "http://a'b"])
+def test_what_is_no_address_is_refused(tmp_path, address):
+    done = CliRunner().invoke(root, ["alerts", "export", str(tmp_path), "--grafana", address])
+    assert "is no address" in str(done.exception)
+    assert not list(tmp_path.iterdir())

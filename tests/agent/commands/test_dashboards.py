@@ -18,3 +18,17 @@ def test_export_into_a_file_is_a_fault_of_use(tmp_path):
     (tmp_path / "file").touch()
     done = CliRunner().invoke(root, ["dashboards", "export", str(tmp_path / "file")])
     assert "cannot write into" in str(done.exception)
+
+
+def test_the_runbooks_that_panels_link_to_can_be_anywhere(tmp_path):
+    own = ["--runbooks", "https://pages.example/gpu"]
+    done = CliRunner().invoke(root, ["dashboards", "export", str(tmp_path), *own])
+    assert done.exit_code == 0
+    boards = [json.loads(Path(path).read_text()) for path in done.output.split()]
+    told = [
+        variable["query"]
+        for board in boards
+        for variable in board["templating"]["list"]
+        if variable["name"] == "runbooks"
+    ]
+    assert set(told) == {"https://pages.example/gpu"}
