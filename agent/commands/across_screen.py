@@ -1,4 +1,4 @@
-"""What the nodes say together, under the findings of each: on a terminal and as JSON."""
+"""What the nodes say together, beside the findings of each: on a terminal, a page, as JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from gpudiag.agent.fleet.across import Across
 from gpudiag.agent.fleet.draining import Drain
+from gpudiag.agent.fleet.sharing import Shared
 from gpudiag.agent.fleet.stretches import Held
 from gpudiag.agent.history.noticed import utc
 
@@ -30,11 +31,18 @@ def show(console: Console, whole: Across) -> None:
         console.print(line, soft_wrap=True)
 
 
+def sentences(whole: Across) -> list[str]:
+    """All of it in words, for a page that has the room."""
+    failed = [_unjudged(whole)] if whole.failed else []
+    drains = [_drain(number, drain) for number, drain in enumerate(whole.drains, start=1)]
+    return [*map(_shared, whole.shared), *map(_held, whole.held), *drains, *failed]
+
+
 def _lines(whole: Across) -> Iterator[Text]:
-    if whole.shared or whole.held or whole.drains or whole.failed:
+    if sentences(whole):
         yield Text("\nAcross the nodes", style="bold")
     for one in whole.shared:
-        yield Text(f"shared: {one.summary}")
+        yield Text(_shared(one))
     for held in whole.held[:_SHOWN]:
         yield Text(_held(held))
     if len(whole.held) > _SHOWN:
@@ -42,7 +50,15 @@ def _lines(whole: Across) -> Iterator[Text]:
     for number, drain in enumerate(whole.drains[:_DRAINS], start=1):
         yield Text(_drain(number, drain))
     if whole.failed:
-        yield Text(f"the nodes could not be judged together: {whole.failed}", style="yellow")
+        yield Text(_unjudged(whole), style="yellow")
+
+
+def _shared(one: Shared) -> str:
+    return f"shared: {one.summary}"
+
+
+def _unjudged(whole: Across) -> str:
+    return f"the nodes could not be judged together: {whole.failed}"
 
 
 def _held(held: Held) -> str:

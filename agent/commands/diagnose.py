@@ -134,7 +134,8 @@ def command(
     whole, blind = across(question, found.listing, episodes(found)), untold(found, there)
     told = whole.episodes
     if html:
-        html.write_text(page.page(question, found, there, told, blind), "utf-8")
+        together = across_screen.sentences(whole)
+        html.write_text(page.page(question, found, there, told, blind, together), "utf-8")
     if as_json:
         ours = [one.to_json() for one in told] + [one.to_json() for one in blind]
         for line in [*ours, *across_screen.lines(whole)]:

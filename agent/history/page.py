@@ -25,8 +25,9 @@ def page(
     there: Presence,
     told: Sequence[Episode],
     blind: Sequence[Untold],
+    together: Sequence[str] = (),
 ) -> str:
-    """The whole page; every text in it is escaped."""
+    """The whole page; every text in it is escaped. `together` is what the nodes say as one."""
     loader = jinja2.FunctionLoader(_source)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
@@ -38,6 +39,7 @@ def page(
         there=there,
         episodes=[_shown(episode, question) for episode in told],
         blind=blind,
+        together=together,
         failed=failed(found),
         title="gpudiag diagnose",
     )

@@ -72,10 +72,12 @@ def test_what_is_over_by_the_end_is_no_reason_to_drain(lines):
     assert NODE not in [one["node"] for one in lines if one.get("kind") == "drain"]
 
 
-def test_the_screen_says_it_in_a_sentence(server):
-    shown = diagnosed(server).stdout
-    assert "Across the nodes" in shown
-    assert f"{JOB} (32 GPUs on 4 nodes) lost 11% of each step" in shown
+def test_the_screen_and_the_page_say_it_in_a_sentence(server, tmp_path):
+    shown = diagnosed(server, "--html", str(tmp_path / "page.html")).stdout
+    page = (tmp_path / "page.html").read_text()
+    for text in (shown, page):
+        assert "Across the nodes" in text
+        assert f"{JOB} (32 GPUs on 4 nodes) lost 11% of each step" in text
 
 
 def settings(tmp_path, text):
