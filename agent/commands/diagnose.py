@@ -14,7 +14,7 @@ import click
 
 from gpudiag.agent import units
 from gpudiag.agent.commands import across_screen, backtest_screen, output
-from gpudiag.agent.commands.diagnose_screen import show
+from gpudiag.agent.commands.diagnose_screen import about, show
 from gpudiag.agent.config import load
 from gpudiag.agent.fleet.across import across
 from gpudiag.agent.history import page
@@ -135,7 +135,8 @@ def command(
     told = whole.episodes
     if html:
         together = across_screen.sentences(whole)
-        html.write_text(page.page(question, found, there, told, blind, together), "utf-8")
+        asked = about(found, there)
+        html.write_text(page.page(question, found, asked, told, blind, together), "utf-8")
     if as_json:
         ours = [one.to_json() for one in told] + [one.to_json() for one in blind]
         for line in [*ours, *across_screen.lines(whole)]:

@@ -11,7 +11,7 @@ from gpudiag.agent import units
 from gpudiag.agent.commands import output
 from gpudiag.agent.history.diagnosing import Diagnosed, Question
 from gpudiag.agent.history.noticed import utc
-from gpudiag.agent.history.presence import Presence
+from gpudiag.agent.history.presence import EVENTS_ALONE, Presence
 from gpudiag.agent.history.report import Episode, Untold
 
 _NODES_NAMED = 3
@@ -59,6 +59,9 @@ def about(found: Diagnosed, there: Presence) -> list[str]:
     agents = [gap.symptom for gap in there.gaps if not gap.fields]
     if agents:
         lines.append(f"needs gpudiag's agent: {', '.join(dict.fromkeys(agents))}")
+    if there.absent:
+        lines.append(f"no job, server or GPU seen that could have it: {', '.join(there.absent)}")
+    lines.append(f"told by logs and exits alone, so by the agent: {', '.join(EVENTS_ALONE)}")
     return lines + [f"the server warns: {text}" for text in found.listing.warnings]
 
 

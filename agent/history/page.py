@@ -12,7 +12,6 @@ import numpy as np
 from gpudiag.agent.exporters import words
 from gpudiag.agent.history.diagnosing import Diagnosed, Question
 from gpudiag.agent.history.noticed import utc
-from gpudiag.agent.history.presence import Presence
 from gpudiag.agent.history.report import Episode, Untold, failed
 from gpudiag.agent.history.traces import Trace
 
@@ -22,12 +21,15 @@ WIDTH, HEIGHT = 480.0, 72.0
 def page(
     question: Question,
     found: Diagnosed,
-    there: Presence,
+    about: Sequence[str],
     told: Sequence[Episode],
     blind: Sequence[Untold],
     together: Sequence[str] = (),
 ) -> str:
-    """The whole page; every text in it is escaped. `together` is what the nodes say as one."""
+    """The whole page; every text in it is escaped.
+
+    `about` says what was there to be judged, `together` what the nodes say as one.
+    """
     loader = jinja2.FunctionLoader(_source)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined
@@ -36,7 +38,7 @@ def page(
     return environment.get_template("page.html").render(
         question=question,
         found=found,
-        there=there,
+        about=about,
         episodes=[_shown(episode, question) for episode in told],
         blind=blind,
         together=together,

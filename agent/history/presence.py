@@ -60,8 +60,19 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "serving-request-jitter": ("serving_ttft_seconds_bucket", "serving_request_seconds_bucket"),
     "serving-timeouts": ("serving_requests_total",),
     "serving-memory-growth": ("serving_kv_cache_usage_ratio",),
+    "output-quality-abnormal": ("canary_similarity_ratio", "serving_nonfinite_total"),
+    "not-ready": ("serving_ready", "canary_ok"),
+    "startup-incomplete": ("train_info",),
+    "startup-oom": ("torch_ooms_total",),
+    "mixed-workload-contention": ("torch_alloc_retries_total", "serving_preemptions_total"),
+    "fabric-manager-down": ("gpu_fabric_state",),
+    "driver-mismatch": ("nvml_return_code",),
+    "nvml-wedged": ("nvml_wedged",),
 }
 """Metrics (without `gpudiag_`) of which a rule needs one at least before it can say anything."""
+
+EVENTS_ALONE = ("crash-after-deploy", "replica-does-not-fit")
+"""Told by log lines, exits and the manifest: no series has them, whoever records it."""
 
 GPU = ("gpu_temperature_celsius", "gpu_utilization_ratio", "gpu_power_watts", "gpu_clock_hertz")
 _SINCE_4_6 = frozenset(
@@ -110,6 +121,12 @@ class Presence:
     gaps: tuple[Gap, ...]
     spellings: tuple[str, ...] = ()
 
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """What it would befall was not seen: no training job, no server, no GPU."""
+        asked = {*self.judged, *(gap.symptom for gap in self.gaps)}
+        return tuple(symptom for symptom in NEEDS if symptom not in asked)
+
 
 def presence(listing: Listing) -> Presence:
     """Look through what a server has."""
@@ -151,7 +168,7 @@ def _ours(names: frozenset[str]) -> frozenset[str]:
 
 def _may_be_asked(symptom: str, ours: frozenset[str]) -> bool:
     """Whether its subject is there at all: a GPU for what befalls GPUs, else not applicable."""
-    about_gpus = NEEDS[symptom][0].startswith("gpu")
+    about_gpus = NEEDS[symptom][0].startswith(("gpu", "nvml"))
     return about_gpus and not ours.isdisjoint(OURS + name for name in GPU)
 
 

@@ -5,7 +5,7 @@ import pytest
 from gpudiag.agent.history.listing import Listing, Node, Source
 from gpudiag.agent.history.names import UNREAD, wanted
 from gpudiag.agent.history.nodes import Places
-from gpudiag.agent.history.presence import NEEDS, TITLES, presence
+from gpudiag.agent.history.presence import EVENTS_ALONE, NEEDS, TITLES, presence
 from gpudiag.agent.rules import RULES
 from gpudiag.probes.catalog import metrics
 from gpudiag.probes.catalog.dialects import PARTS, dialects
@@ -68,10 +68,22 @@ def test_without_a_gpu_nothing_of_gpus_is_missed():
     assert presence(listing({"vllm:num_requests_running"})).gaps == ()
 
 
+@pytest.mark.parametrize("names", [{"gpu_temperature_C"}, {"gpudiag_train_step_seconds"}])
+def test_every_symptom_is_judged_missed_or_has_nothing_there_to_befall(names):
+    there = presence(listing(names))
+    missed = {gap.symptom for gap in there.gaps}
+    assert {*there.judged, *missed, *there.absent, *EVENTS_ALONE} == RULES.keys()
+    assert missed.isdisjoint(there.judged)
+    assert "serving-stalled" in there.absent
+
+
 def test_tables_name_what_exists():
     whole = {name + part for name in metrics() for part in ("", *PARTS)}
     assert {f"gpudiag_{need}" for needs in NEEDS.values() for need in needs} <= whole
-    assert NEEDS.keys() <= RULES.keys()
+    assert NEEDS.keys() | set(EVENTS_ALONE) == RULES.keys()
+    assert NEEDS.keys().isdisjoint(EVENTS_ALONE)
+    # What has no series to read is there; what has some can be asked for.
+    assert all(not RULES[symptom].reads for symptom in EVENTS_ALONE)
     assert {dialect.name for dialect in dialects()} <= TITLES.keys()
     assert metrics().keys() >= UNREAD
 
