@@ -11,10 +11,17 @@ import pytest
 from gpudiag.agent.config import Duration
 from gpudiag.agent.config.sections import Snapshots
 from gpudiag.agent.engine import window_for
+from gpudiag.agent.escalation import capture
 from gpudiag.agent.escalation.build import escalator_for
 from gpudiag.agent.findings.finding import Finding
 from gpudiag.agent.rules.contract import subject
 from tests.running import RunningAgent, wait_for
+
+
+@pytest.fixture(autouse=True)
+def _time_to_search(monkeypatch):
+    """The search for holders ends by itself, and is cut short on a busy machine."""
+    monkeypatch.setattr(capture, "CENSUS_SECONDS", 60.0)
 
 
 def suspicion(job):
@@ -99,7 +106,8 @@ def test_a_person_has_a_running_job_looked_at(start, tmp_path):
     folder = tmp_path / "agent"
     folder.mkdir()
     config = "actions: {token: hush}\nrecording: {snapshots: {gap: 2s}}"
-    agent = RunningAgent(folder, config=config).start()
+    searching = "from gpudiag.agent.escalation import capture; capture.CENSUS_SECONDS = 60.0\n"
+    agent = RunningAgent(folder, config=config, before=searching).start()
     try:
         training = start(
             *("hf_style_loop", "--steps", "100000", "--log-every", "1", "--leak", "losses"),
