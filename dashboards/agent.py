@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudiag.dashboards import agent_acts, registry
-from gpudiag.dashboards.common import YES_NO_GOOD, Row, dashboard, unknown
+from gpudiag.dashboards.common import YES_NO_GOOD, Row, dashboard, findings, unknown
 from gpudiag.dashboards.marks import ACTIONS, AGENTS
 from gpudiag.dashboards.panels import NO_LIMIT, Limits, Query, Text, graph, listing, timeline
 from gpudiag.dashboards.quirks import Json
@@ -37,6 +37,7 @@ def _sees() -> Row:
                 width=16,
             ),
             unknown(),
+            findings(24),
             graph(
                 Text("Age of what is known", "Since each probe last succeeded.", "s",
                      Limits("15 s, from which on a series is stale", ((15, "red"),))),

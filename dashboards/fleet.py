@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from gpudiag.agent.fleet import queries
 from gpudiag.dashboards import fleet_jobs, registry
-from gpudiag.dashboards.common import RUNBOOK, TIMES, TO_INCIDENT, Row, by_severity, dashboard
+from gpudiag.dashboards.common import (
+    FINDING_WORDS,
+    RUNBOOK,
+    TIMES,
+    TO_INCIDENT,
+    Row,
+    by_severity,
+    dashboard,
+)
 from gpudiag.dashboards.marks import ACTIONS, XIDS, risen
-from gpudiag.dashboards.panels import Limits, Query, Text, bars, graph, listing, number
+from gpudiag.dashboards.panels import Limits, Query, Text, bars, graph, listing, number, timeline
 from gpudiag.dashboards.quirks import Json
 from gpudiag.dashboards.variables import NODE
 
@@ -63,6 +71,7 @@ def _worst() -> Row:
     score = f"sum by (cluster, node) ({by_severity(NODE, 'cluster, node, symptom, subject')})"
     worst = f"max by (cluster, node) ({by_severity(NODE, 'cluster, node')})"
     count = f"count by (cluster, node) ({_ACTIVE})"
+    this_node = f"{registry.path(registry.NODE, node='${__field.labels.node}')}&{TIMES}"
     to_node = f"{registry.path(registry.NODE, node='${__data.fields.node}')}&{TIMES}"
     names = {"cluster": "cluster", "node": "node", "Value #A": "score", "Value #B": "worst"}
     line = {"node": "node", "symptom": "symptom", "cause": "cause", "subject": "on what"}
@@ -98,7 +107,16 @@ def _worst() -> Row:
                      " have one cause.", "short", Limits("none: fewer is better")),
                 Query(f"count by (symptom) ({_ACTIVE})", "{{symptom}}"),
                 stacked=True,
-                width=24,
+                width=12,
+            ),
+            timeline(
+                Text("Nodes over time", "The worst finding of each node that had one: who began,"
+                     " and who followed.", "short",
+                     Limits("the colour is the severity of the node's worst finding")),
+                Query(by_severity(NODE, "cluster, node"), "{{node}}"),
+                words=FINDING_WORDS,
+                width=12,
+                links={"Node": this_node},
             ),
         ),
     )  # fmt: skip
