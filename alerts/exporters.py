@@ -39,12 +39,14 @@ def _gpus() -> Iterator[Rule]:
     where = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
     critical = [code for code, xid in sorted(catalog.xids().items()) if xid.severity == "critical"]
     last = _any("dcgm", "gpudiag_gpu_xid_errors_total")
+    before = _any("dcgm", "gpudiag_gpu_xid_errors_total", "{} offset 1h")
     yield alert(
         "GpudiagDcgmXid",
-        " or ".join(f"({last}) == {code}" for code in critical),
+        " or ".join(f"(({last}) == {code} unless ({before}) == {code})" for code in critical),
         "critical",
-        "A GPU's last XID is a critical one.",
-        f"{where}: XID {{{{ $value }}}}. dcgm-exporter keeps it until the next one.",
+        "A GPU had a critical XID within the hour.",
+        f"{where}: XID {{{{ $value }}}}. dcgm-exporter keeps it until the next one, so that"
+        " the same one again is not seen, and this alert ends after an hour.",
         "gpu-xid",
         section="xid-{{ $value }}",
     )

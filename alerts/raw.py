@@ -55,7 +55,7 @@ def rules() -> Iterator[Rule]:
     yield alert(
         "GpudiagRawMemoryLeak",
         f"predict_linear(min_over_time(gpudiag_torch_allocated_bytes[30m])[6h:30m], {12 * 3600})"
-        " > on (job, rank) group_left () max by (job, rank)"
+        " > on (job, rank) group_left (uuid) max by (job, rank, uuid)"
         " (gpudiag_train_info * on (uuid) group_left ()"
         " max by (uuid) (gpudiag_gpu_memory_total_bytes))",
         "warning",
@@ -64,7 +64,8 @@ def rules() -> Iterator[Rule]:
         " {{ $value | humanize1024 }}B within twelve hours, more than the GPU has.",
         "memory-slow-growth",
         section="tensors-retained-across-steps",
-        subject=RANK,
+        # The finding names the GPU too, where the rank's is known; here it is.
+        subject=f"{RANK},{GPU}",
         # The floor of half an hour has seen an evaluation and a checkpoint; two floors more, and
         # it is no new phase of the training.
         hold="1h",

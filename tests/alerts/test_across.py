@@ -184,3 +184,21 @@ def test_so_has_every_alert_on_exporters_and_reads_names_of_the_dialects():
     known = {name for dialect in dialects() for name in dialect.meanings}
     read = {n for r in exporters.rules() for n in re.findall(r"DCGM_\w+|\w+:\w+", r["expr"])}
     assert read <= known
+
+
+@needs("promtool", "prometheus")
+def test_an_xid_that_the_exporter_keeps_for_ever_alerts_for_an_hour(tmp_path):
+    series = {"DCGM_FI_DEV_XID_ERRORS" + DCGM: "0x20 79x400"}
+    tests = [
+        promtool.firing("GpudiagDcgmXid", f"{minute}m", series, count)
+        for minute, count in ((9, 0), (12, 1), (60, 1), (80, 0))
+    ]
+    promtool.passes(tmp_path, tests, rules="exporters.rules.yaml")
+
+
+@needs("promtool", "prometheus")
+def test_the_raw_leak_is_about_the_rank_and_the_gpu_as_its_finding_is(tmp_path):
+    told = 'ALERTS{alertname="GpudiagRawMemoryLeak",subject="job=llama,rank=0,uuid=G"}'
+    test = promtool.firing("GpudiagRawMemoryLeak", "480m", leaking(30 * 2**20), 1)
+    test["promql_expr_test"][0]["expr"] = f"count({told})"
+    promtool.passes(tmp_path, [test], rules="gpudiag.rules.yaml")

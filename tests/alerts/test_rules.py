@@ -65,8 +65,8 @@ def test_promtool_has_nothing_to_say(name):
     promtool.accepted("check", "rules", "--lint=all", "--lint-fatal", promtool.GENERATED / name)
 
 
-def first_firing(symptom):
-    """The first finding of that symptom in its incidents, and the end of its recording."""
+def firings(symptom):
+    """The findings of that symptom in its incidents, each with the length of its recording."""
     for path in sorted((ROOT / "tests/incidents" / symptom).glob("*.yaml")):
         timeline = load(path)
         for finding in replay(timeline, fresh_engine()).findings():
@@ -75,13 +75,12 @@ def first_firing(symptom):
                 and finding.state == "firing"
                 and not finding.explained_by
             ):
-                return finding, timeline.end - timeline.start
-    raise AssertionError(f"no incident of {symptom} fires")
+                yield finding, timeline.end - timeline.start
 
 
 def promtool_test(symptom):
     """A promtool unit test: the alert is absent before the finding fires, and firing after."""
-    finding, end = first_firing(symptom)
+    finding, end = next(firings(symptom))
     labels = {
         "symptom": symptom,
         "cause": finding.cause,
