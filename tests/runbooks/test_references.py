@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from gpudiag.agent import pages
 from gpudiag.agent.cli import root
+from gpudiag.dashboards.registry import dashboard_of
 from gpudiag.probes import catalog
 
 COMMANDS = [
@@ -38,3 +39,16 @@ def test_every_page_it_points_to_exists(page):
 def test_a_symptom_without_a_page_is_not_promised(page):
     named = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", pages.page(page))) & set(catalog.symptoms())
     assert named <= set(pages.names())
+
+
+@pytest.mark.parametrize("page", pages.names())
+def test_it_shows_the_dashboard_with_its_figures(page):
+    ((caption, picture),) = re.findall(r"!\[(.+)\]\(pictures/(.+)\)", pages.page(page))
+    uid = dashboard_of(page)
+    assert (picture, f"`{uid}`" in pages.page(page)) == (
+        uid.removeprefix("gpudiag-") + ".png",
+        True,
+    )
+    assert pages.picture(picture)
+    # As `make pictures` describes what it drew.
+    assert f"`{uid}`. {caption}\n" in pages.pictures()
