@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from gpudiag.agent.fleet import placing, stretches
+from gpudiag.agent.fleet.closer import Placed
 from gpudiag.agent.fleet.draining import Drain, drains
 from gpudiag.agent.fleet.losses import SLOWS, STRAGGLER, losses
 from gpudiag.agent.fleet.model import Fault, JobState, NodeState
@@ -67,7 +68,8 @@ def _across(client: Client, question: Question, found: Listing, told: Sequence[E
     def takes(job: JobState) -> bool:
         return (not wanted or job.name == wanted) and not here.isdisjoint(job.nodes)
 
-    held = stretches.held(client, question.start, question.end, takes)
+    stood = stretches.held(client, question.start, question.end, takes)
+    held = [_seen_by_nodes(one, told) for one in stood]
     whole = in_order([*_folded(told, held), *_only_across(told, held, question.end)])
     nodes = _nodes(client, question, found)
     common = shared(_by_fault(whole), {n: of.labels for n, of in nodes.items() if of.labels})
@@ -108,19 +110,23 @@ def _fault(episode: Episode) -> Fault:
 
 def _folded(told: Iterable[Episode], held: Sequence[Held]) -> Iterator[Episode]:
     """A node that sees its own ranks only takes their waiting for a fault of the job as such."""
-    every = list(told)
-    for episode in every:
+    for episode in told:
         job = dict(episode.last.subject).get("job", "")
         by = next((one for one in held if one.job.name == job and _during(episode, one)), None)
         names = [one.finding.id for one in by.found] if by else []
-        if by and not names and episode.last.symptom != STRAGGLER:
-            # Two slow ranks at once: none stands out from all others, each does on its node.
-            names = [one.last.id for one in every if _slow_rank_of(job, one) and _during(one, by)]
         if episode.last.symptom in SLOWS and names and episode.last.id not in names:
             last = msgspec.structs.replace(episode.last, explained_by=names[0])
             yield replace(episode, last=last)
         else:
             yield episode
+
+
+def _seen_by_nodes(one: Held, told: Iterable[Episode]) -> Held:
+    """Of two slow ranks at once none stands out from all others; each does on its node."""
+    if one.found:
+        return one
+    slow = (e for e in told if _slow_rank_of(one.job.name, e) and _during(e, one))
+    return replace(one, found=tuple(Placed(e.node, e.last) for e in slow))
 
 
 def _slow_rank_of(job: str, episode: Episode) -> bool:
