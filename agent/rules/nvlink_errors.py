@@ -122,7 +122,9 @@ def _diagnosis(
 def _words(labels: dict[str, str], grew: float, seconds: float) -> str:
     kind = labels.get("kind", "")
     errors = f"1 {kind} error" if grew == 1 else f"{grew:.0f} {kind} errors"
-    return f"link {labels.get('link', '?')} counted {errors} in {seconds / 60:.0f} min"
+    # Some exporters count the links of a GPU together.
+    which = f"link {labels['link']}" if labels.get("link") else "its NVLinks"
+    return f"{which} counted {errors} in {seconds / 60:.0f} min"
 
 
 def _number(text: str) -> int:
