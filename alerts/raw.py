@@ -65,7 +65,7 @@ def rules() -> Iterator[Rule]:
         "memory-slow-growth",
         section="tensors-retained-across-steps",
         # The finding names the GPU too, where the rank's is known; here it is.
-        subject=f"{RANK},{GPU}",
+        subject=f"{GPU},{RANK}",
         # The floor of half an hour has seen an evaluation and a checkpoint; two floors more, and
         # it is no new phase of the training.
         hold="1h",

@@ -198,7 +198,7 @@ def test_an_xid_that_the_exporter_keeps_for_ever_alerts_for_an_hour(tmp_path):
 
 @needs("promtool", "prometheus")
 def test_the_raw_leak_is_about_the_rank_and_the_gpu_as_its_finding_is(tmp_path):
-    told = 'ALERTS{alertname="GpudiagRawMemoryLeak",subject="job=llama,rank=0,uuid=G"}'
+    told = 'ALERTS{alertname="GpudiagRawMemoryLeak",subject="uuid=G,job=llama,rank=0"}'
     test = promtool.firing("GpudiagRawMemoryLeak", "480m", leaking(30 * 2**20), 1)
     test["promql_expr_test"][0]["expr"] = f"count({told})"
     promtool.passes(tmp_path, [test], rules="gpudiag.rules.yaml")
