@@ -43,7 +43,7 @@ def test_a_symptom_without_a_page_is_not_promised(page):
 
 @pytest.mark.parametrize("page", pages.names())
 def test_it_shows_the_dashboard_with_its_figures(page):
-    ((caption, picture),) = re.findall(r"!\[(.+)\]\(pictures/(.+)\)", pages.page(page))
+    ((caption, picture),) = re.findall(r"!\[(.+?)\]\(pictures/(.+?)\)", pages.page(page))
     uid = dashboard_of(page)
     assert (picture, f"`{uid}`" in pages.page(page)) == (
         uid.removeprefix("gpudiag-") + ".png",
