@@ -78,7 +78,8 @@ def reach(options: dict[str, Path | None], url: str) -> Access:
 @click.option("--namespace", default="", help="Only nodes that run its pods, and those pods.")
 @click.option(
     "--step",
-    help="Time between evaluations; the scrape interval, or a minute over 6 h, if left out.",
+    help="Time between evaluations; if left out the scrape interval, a minute from 6 h on, two"
+    " from a day on.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One finding a line, then what nodes share.")
 @click.option("--html", type=_PATH, help="Write a page that needs nothing else.")

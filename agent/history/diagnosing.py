@@ -35,9 +35,8 @@ EXPECTED_SPACING = 15.0
 COARSEST = 60.0
 """However seldom it is judged, samples are a minute apart at most: rules reckon in minutes."""
 
-LONG = 6 * 3600.0
-LONG_STEP = 60.0
-"""A longer history is judged once a minute, over all of its samples: half the time at 30 s."""
+LONG = ((24 * 3600.0, 120.0), (6 * 3600.0, 60.0))
+"""From so many seconds on a history is judged only so often, always over all of its samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +96,15 @@ def judge(
     if question.incident:
         chunks = saved(chunks, question.incident, node.name, question.start)
     try:
-        pace = question.step or (LONG_STEP if question.end - question.start > LONG else 0.0)
-        judging = Judge(node.name, engine, step=pace, with_traces=question.traces)
+        judging = Judge(node.name, engine, step=_pace(question), with_traces=question.traces)
         return judging.run(chunks, question.end, on_time)
     finally:
         client.close()
+
+
+def _pace(question: Question) -> float:
+    span = question.end - question.start
+    return question.step or next((pace for least, pace in LONG if span >= least), 0.0)
 
 
 def _here(question: Question, found: Listing, progress: Progress) -> Iterator[Judged]:

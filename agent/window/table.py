@@ -15,6 +15,8 @@ STALE_SPACINGS = 5.0
 FORGET_SECONDS = 48 * 3600.0
 FORGET_UNKEPT_SECONDS = 600.0
 MAX_ENDED = 2000
+# Where nothing is saved each minute, minutes that nobody asks for are made several at a time.
+PATIENT_SECONDS = 300.0
 
 RAW_BLOCK_SECONDS = 300.0
 RAW_HELD_SECONDS = 900.0
@@ -141,9 +143,10 @@ class Table:
         if self.minutes is not None and self.raw is not None:
             self.minutes.close(self.raw, now)
 
-    def tidy(self, now: float) -> None:
-        """Finish minutes and forget the series that ended long ago."""
-        self.finish(now)
+    def tidy(self, now: float, *, finish: bool) -> None:
+        """Forget the series that ended long ago; finish minutes, at the latest before they go."""
+        if finish or (self.minutes and now - self.minutes.closed > PATIENT_SECONDS):
+            self.finish(now)
         ended = [head for head in self.heads.values() if not head.fresh(now)]
         if not ended:
             return

@@ -108,7 +108,7 @@ class Window:
         self._tidied = self.now
         self._save_due = True
         for table in self._tables.values():
-            table.tidy(self.now - self._offset)
+            table.tidy(self.now - self._offset, finish=self._archive is not None)
         self._events.expire(self.now)
 
     def save(self) -> None:
